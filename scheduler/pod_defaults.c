@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler/pod_defaults.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/jx.h"
+#include "base/xalloc.h"
+
+#include "api/share_request.h"
+
+#define IGNORE_LABEL "hami.io/webhook"
+/* SHARE_COUNT in a JSON pointer. */
+#define SHARE_COUNT_POINTER "nvidia.com~1gpu"
+
+static const char *const lists[] = {"containers", "initContainers"};
+static const char *const kinds[] = {"limits", "requests"};
+
+/* --- The shape --- */
+
+static int check_member(const json_t *of, const char *key, bool is_list, const char *where,
+                        struct err *e)
+{
+    const json_t *member = json_object_get(of, key);
+    if (!member || json_is_null(member) ||
+        (is_list ? json_is_array(member) : json_is_object(member)))
+        return 0;
+    return err_set(e, ERR_INVALID, "%s.%s of the pod is no %s", where, key,
+                   is_list ? "list" : "object");
+}
+
+static int check_container(const json_t *container, const char *where, struct err *e)
+{
+    if (!json_is_object(container))
+        return err_set(e, ERR_INVALID, "%s of the pod is no object", where);
+    TRY(check_member(container, "resources", /* is_list= */ false, where, e));
+    const json_t *resources = json_object_get(container, "resources");
+    auto_free char *inner = xasprintf("%s.resources", where);
+    for (size_t k = 0; k < ARRAY_LEN(kinds); k++)
+        TRY(check_member(resources, kinds[k], /* is_list= */ false, inner, e));
+    return 0;
+}
+
+static int check_list(const json_t *spec, const char *list, struct err *e)
+{
+    const json_t *containers = json_object_get(spec, list);
+    TRY(check_member(spec, list, /* is_list= */ true, "spec", e));
+    if (json_array_size(containers) > POD_DEFAULTS_MAX_CONTAINERS)
+        return err_set(e, ERR_TOO_LARGE, "spec.%s of the pod has more than %d containers", list,
+                       POD_DEFAULTS_MAX_CONTAINERS);
+    for (size_t i = 0; i < json_array_size(containers); i++) {
+        auto_free char *where = xasprintf("spec.%s[%zu]", list, i);
+        TRY(check_container(json_array_get(containers, i), where, e));
+    }
+    return 0;
+}
+
+static int check_shape(const json_t *pod, struct err *e)
+{
+    const json_t *spec = json_object_get(pod, "spec");
+    if (!json_is_object(spec))
+        return err_set(e, ERR_INVALID, "the pod has no spec");
+    for (size_t l = 0; l < ARRAY_LEN(lists); l++)
+        TRY(check_list(spec, lists[l], e));
+    return 0;
+}
+
+/* --- The rules --- */
+
+static bool names_a_size(const json_t *container)
+{
+    static const char *const sizes[] = {SHARE_MEMORY, SHARE_MEMORY_PERCENT, SHARE_COMPUTE};
+    const json_t *limits = JX_AT(container, "resources", "limits");
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
+        if (json_object_get(limits, sizes[i]))
+            return true;
+    return false;
+}
+
+static bool asks_for_shares(const json_t *pod)
+{
+    for (size_t l = 0; l < ARRAY_LEN(lists); l++) {
+        const json_t *list = JX_AT(pod, "spec", lists[l]);
+        for (size_t i = 0; i < json_array_size(list); i++)
+            if (names_a_size(json_array_get(list, i)))
+                return true;
+    }
+    return false;
+}
+
+static bool is_to_be_ignored(const json_t *pod)
+{
+    const char *label = JX_STR_AT(pod, "metadata", "labels", IGNORE_LABEL);
+    return label && strcmp(label, "ignore") == 0;
+}
+
+static void add(json_t *patch, const char *path, const char *value)
+{
+    (void)json_array_append_new(patch, json_pack("{s:s,s:s,s:s}", "op", "add", "path", path,
+                                                 "value", value));
+}
+
+/* The API server's default stands in a pod that names no scheduler. */
+static void add_scheduler(const json_t *pod, json_t *patch)
+{
+    const char *scheduler = JX_STR_AT(pod, "spec", "schedulerName");
+    const char *node = JX_STR_AT(pod, "spec", "nodeName");
+    if ((!scheduler || strcmp(scheduler, "default-scheduler") == 0) && (!node || !*node))
+        add(patch, "/spec/schedulerName", "cleave-scheduler");
+}
+
+/* One share for each container of the list that names a size, among its limits or requests. */
+static void add_counts(const json_t *pod, const char *list, const char *kind, json_t *patch)
+{
+    const json_t *containers = JX_AT(pod, "spec", list);
+    for (size_t i = 0; i < json_array_size(containers); i++) {
+        const json_t *container = json_array_get(containers, i);
+        const json_t *amounts = JX_AT(container, "resources", kind);
+        if (!names_a_size(container) || !amounts || json_object_get(amounts, SHARE_COUNT))
+            continue;
+        auto_free char *path =
+            xasprintf("/spec/%s/%zu/resources/%s/" SHARE_COUNT_POINTER, list, i, kind);
+        add(patch, path, "1");
+    }
+}
+
+int pod_defaults_patch(const json_t *pod, json_t **ret_patch, struct err *e)
+{
+    TRY(check_shape(pod, e));
+    *ret_patch = NULL;
+    if (!asks_for_shares(pod) || is_to_be_ignored(pod))
+        return 0;
+    auto_json json_t *patch = json_array();
+    add_scheduler(pod, patch);
+    for (size_t l = 0; l < ARRAY_LEN(lists); l++)
+        for (size_t k = 0; k < ARRAY_LEN(kinds); k++)
+            add_counts(pod, lists[l], kinds[k], patch);
+    if (json_array_size(patch))
+        *ret_patch = TAKE(patch);
+    return 0;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/jx.h"
+#include "base/xalloc.h"
+
+#include "scheduler/pod_defaults.h"
+
+#define SIZED(more) "{\"resources\": {\"limits\": {\"nvidia.com/gpumem\": \"3000\"" more "}}}"
+#define TO_US       "{\"op\":\"add\",\"path\":\"/spec/schedulerName\",\"value\":\"cleave-scheduler\"}"
+#define ONE(where, kind)                                                                           \
+    "{\"op\":\"add\",\"path\":\"/spec/" where "/resources/" kind                                   \
+    "/nvidia.com~1gpu\",\"value\":\"1\"}"
+
+/* The patch of a pod with these members as text; "": none, or what is wrong. Caller frees. */
+static char *patch_of(const char *members)
+{
+    auto_err struct err e = {0};
+    auto_free char *text = xasprintf("{%s}", members);
+    auto_json json_t *pod = json_loads(text, 0, NULL);
+    auto_json json_t *patch = NULL;
+    cr_assert(pod, "%s", text);
+    if (pod_defaults_patch(pod, &patch, &e) < 0)
+        return xstrdup(err_msg(&e));
+    return patch ? json_dumps(patch, JSON_COMPACT) : xstrdup("");
+}
+
+static void expect_patch(const char *members, const char *patch)
+{
+    auto_free char *got = patch_of(members);
+    cr_expect_str_eq(got, patch, "%s: %s", members, got);
+}
+
+Test(pod_defaults, a_size_alone_is_one_share_for_the_scheduler_that_knows_cards)
+{
+    expect_patch("\"spec\": {\"containers\": [" SIZED("") "]}",
+                 "[" TO_US "," ONE("containers/0", "limits") "]");
+    expect_patch("\"spec\": {\"schedulerName\": \"default-scheduler\", \"nodeName\": \"\", "
+                 "\"containers\": [{}, " SIZED("") "]}",
+                 "[" TO_US "," ONE("containers/1", "limits") "]");
+}
+
+Test(pod_defaults, each_size_counts)
+{
+    static const char *const sizes[] = {"nvidia.com/gpumem", "nvidia.com/gpumem-percentage",
+                                        "nvidia.com/gpucores"};
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+        auto_free char *members =
+            xasprintf("\"spec\": {\"schedulerName\": \"mine\", \"containers\": [{\"resources\": "
+                      "{\"limits\": {\"%s\": 30}}}]}",
+                      sizes[i]);
+        expect_patch(members, "[" ONE("containers/0", "limits") "]");
+    }
+}
+
+Test(pod_defaults, requests_get_the_share_where_there_are_some)
+{
+    expect_patch(
+        "\"spec\": {\"containers\": [{\"resources\": {\"limits\": {\"nvidia.com/gpucores\": \"30\"}, "
+        "\"requests\": {\"nvidia.com/gpucores\": \"30\"}}}]}",
+        "[" TO_US "," ONE("containers/0", "limits") "," ONE("containers/0", "requests") "]");
+    expect_patch(
+        "\"spec\": {\"containers\": [{\"resources\": {\"limits\": {\"nvidia.com/gpucores\": \"30\", "
+        "\"nvidia.com/gpu\": 2}, \"requests\": {\"cpu\": 1, \"nvidia.com/gpu\": 2}}}]}",
+        "[" TO_US "]");
+}
+
+Test(pod_defaults, init_containers_get_theirs_after_the_others)
+{
+    expect_patch("\"spec\": {\"initContainers\": [" SIZED("") "], \"containers\": [" SIZED("") "]}",
+                 "[" TO_US
+                 "," ONE("containers/0", "limits") "," ONE("initContainers/0", "limits") "]");
+    expect_patch("\"spec\": {\"nodeName\": \"n\", \"initContainers\": [{}, " SIZED(
+                     "") "], \"containers\": [{}]}",
+                 "[" ONE("initContainers/1", "limits") "]");
+}
+
+Test(pod_defaults, whoever_names_scheduler_or_node_keeps_it)
+{
+    expect_patch("\"spec\": {\"schedulerName\": \"hami-scheduler\", \"containers\": [" SIZED(
+                     ", \"nvidia.com/gpu\": 1") "]}",
+                 "");
+    expect_patch("\"spec\": {\"nodeName\": \"n\", \"containers\": [" SIZED(
+                     ", \"nvidia.com/gpu\": 1") "]}",
+                 "");
+    expect_patch("\"spec\": {\"containers\": [" SIZED(", \"nvidia.com/gpu\": 1") "]}",
+                 "[" TO_US "]");
+}
+
+Test(pod_defaults, other_pods_stay_as_they_are)
+{
+    expect_patch("\"spec\": {\"containers\": []}", "");
+    expect_patch(
+        "\"spec\": {\"containers\": [{\"resources\": {\"limits\": {\"nvidia.com/gpu\": 1}}}]}", "");
+    expect_patch(
+        "\"spec\": {\"containers\": [{\"resources\": {\"requests\": {\"nvidia.com/gpumem\": 1}}}]}",
+        "");
+    expect_patch(
+        "\"metadata\": {\"labels\": {\"hami.io/webhook\": \"ignore\"}}, \"spec\": {\"containers\": [" SIZED(
+            "") "]}",
+        "");
+    expect_patch(
+        "\"metadata\": {\"labels\": {\"hami.io/webhook\": \"on\"}}, \"spec\": {\"containers\": [" SIZED(
+            "") "]}",
+        "[" TO_US "," ONE("containers/0", "limits") "]");
+}
+
+Test(pod_defaults, null_is_as_good_as_nothing)
+{
+    expect_patch(
+        "\"metadata\": null, \"spec\": {\"initContainers\": null, \"containers\": [{\"resources\": null}, "
+        "{\"resources\": {\"limits\": {\"nvidia.com/gpumem\": 1}, \"requests\": null}}]}",
+        "[" TO_US "," ONE("containers/1", "limits") "]");
+}
+
+Test(pod_defaults, what_has_not_the_shape_of_a_pod_is_refused_by_name)
+{
+    expect_patch("", "the pod has no spec");
+    expect_patch("\"spec\": []", "the pod has no spec");
+    expect_patch("\"spec\": {\"containers\": {}}", "spec.containers of the pod is no list");
+    expect_patch("\"spec\": {\"containers\": [{}, 1]}",
+                 "spec.containers[1] of the pod is no object");
+    expect_patch("\"spec\": {\"initContainers\": [{\"resources\": []}]}",
+                 "spec.initContainers[0].resources of the pod is no object");
+    expect_patch("\"spec\": {\"containers\": [{\"resources\": {\"limits\": \"x\"}}]}",
+                 "spec.containers[0].resources.limits of the pod is no object");
+}
+
+Test(pod_defaults, more_containers_than_an_api_server_stores_are_refused)
+{
+    auto_err struct err e = {0};
+    auto_json json_t *patch = NULL;
+    auto_json json_t *pod = json_pack("{s:{s:[]}}", "spec", "containers");
+    json_t *containers = json_object_get(json_object_get(pod, "spec"), "containers");
+    for (int i = 0; i < POD_DEFAULTS_MAX_CONTAINERS; i++)
+        (void)json_array_append_new(containers, json_object());
+    cr_expect_eq(pod_defaults_patch(pod, &patch, &e), 0, "%s", err_msg(&e));
+    (void)json_array_append_new(containers, json_object());
+    cr_expect_eq(pod_defaults_patch(pod, &patch, &e), -ERR_TOO_LARGE);
+    cr_expect(strstr(err_msg(&e), "spec.containers of the pod has more than 4096"));
+}
