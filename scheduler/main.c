@@ -12,11 +12,13 @@
 
 #include "controller/manager.h"
 #include "kubeclient/http.h"
+#include "scheduler/certificate_command.h"
 #include "scheduler/expiry.h"
 #include "scheduler/extender.h"
 #include "scheduler/node_cards.h"
 #include "scheduler/quota.h"
 #include "scheduler/scrape.h"
+#include "scheduler/webhook.h"
 #include "service/http_child.h"
 #include "service/http_server.h"
 #include "service/listen_socket.h"
@@ -33,9 +35,11 @@ enum { MALLOC_ARENAS = 2 };
 #define UNFINISHED "status.phase!=Succeeded,status.phase!=Failed"
 
 struct flags {
-    const char *kubeconfig, *listen, *health_addr, *metrics_addr, *hami_metrics, *level, *format;
+    const char *kubeconfig, *listen, *health_addr, *metrics_addr, *hami_metrics, *webhook_addr,
+        *level, *format;
     struct metrics_access access;
     enum hami_names hami;
+    struct tls_files webhook_tls;
     bool token, version, help;
 };
 
@@ -52,11 +56,12 @@ struct process {
     struct expiry *expiry;
     struct binder *binder;
     struct extender *extender;
+    struct webhook *webhook;
     struct manager *manager;
     struct heartbeats *beats;
     struct access_gate *gate; /* NULL: metrics are public */
     struct scrape page;
-    struct http_route questions[EXTENDER_ROUTES], health[2], scrape[1]; /* routes of http */
+    struct http_route questions[EXTENDER_ROUTES], health[2], scrape[1], reviews[1]; /* of http */
     struct http_server *http;
 };
 
@@ -66,6 +71,7 @@ static void process_done(struct process *p)
     (void)access_gate_free(p->gate);
     (void)manager_free(p->manager);
     (void)heartbeats_free(p->beats);
+    (void)webhook_free(p->webhook);
     (void)extender_free(p->extender);
     (void)binder_free(p->binder);
     (void)expiry_free(p->expiry);
@@ -80,6 +86,9 @@ static void process_done(struct process *p)
 AUTO_DEFINE(process, struct process, process_done)
 #define auto_process AUTO(process)
 
+/* The server's listeners. */
+enum { EXTENDER, HEALTH, METRICS, WEBHOOK, LISTENERS };
+
 /* --- Pages --- */
 
 static bool is_ready(const void *arg)
@@ -88,11 +97,17 @@ static bool is_ready(const void *arg)
     return manager_is_ready(p->manager);
 }
 
+/* The Service of the webhook goes by the pod's readiness: a replica that cannot answer an API server is
+ * not asked. */
 static int get_readyz(void *arg, struct sb *body)
 {
-    bool ready = is_ready(arg);
-    sb_add(body, ready ? "ok\n" : "the caches are not synced yet\n");
-    return ready ? 200 : 503;
+    const struct process *p = arg;
+    const char *why = !is_ready(p) ? "the caches are not synced yet"
+                      : http_server_awaits_tls(p->http, WEBHOOK)
+                          ? "the webhook's certificate is not there yet"
+                          : NULL;
+    sb_addf(body, "%s\n", why ? why : "ok");
+    return why ? 503 : 200;
 }
 
 static int guard_metrics(struct process *p, struct err *e)
@@ -109,16 +124,24 @@ static int serve_http(struct process *p, const struct flags *f, struct err *e)
     p->health[1] = (struct http_route){.path = "/readyz", .get = get_readyz, .arg = p};
     p->page = scrape_of(p->metrics, p->view, f->hami, is_ready, p);
     p->scrape[0] = (struct http_route){.path = "/metrics", .get = scrape_page, .arg = &p->page};
+    p->reviews[0] = webhook_route(p->webhook);
     if (f->token)
         TRY(guard_metrics(p, e));
-    const struct http_listener listeners[] = {
-        {.addr = f->listen, .routes = p->questions, .n_routes = ARRAY_LEN(p->questions)},
-        {.addr = f->health_addr, .routes = p->health, .n_routes = ARRAY_LEN(p->health)},
-        {.addr = f->metrics_addr,
-         .routes = p->scrape,
-         .n_routes = ARRAY_LEN(p->scrape),
-         .gate = p->gate,
-         .tls = f->access.tls},
+    const struct http_listener listeners[LISTENERS] = {
+        [EXTENDER] = {.addr = f->listen,
+                      .routes = p->questions,
+                      .n_routes = ARRAY_LEN(p->questions)},
+        [HEALTH] = {.addr = f->health_addr, .routes = p->health, .n_routes = ARRAY_LEN(p->health)},
+        [METRICS] = {.addr = f->metrics_addr,
+                     .routes = p->scrape,
+                     .n_routes = ARRAY_LEN(p->scrape),
+                     .gate = p->gate,
+                     .tls = f->access.tls},
+        [WEBHOOK] = {.addr = f->webhook_addr,
+                     .routes = p->reviews,
+                     .n_routes = ARRAY_LEN(p->reviews),
+                     .tls = f->webhook_tls,
+                     .awaits_tls = true},
     };
     TRY(http_server_new(listeners, ARRAY_LEN(listeners), p->metrics, &p->http, e));
     manager_add_service(p->manager, "http", http_server_run, p->http);
@@ -159,6 +182,7 @@ static void make_parts(struct process *p)
                                     .is_ready = is_ready,
                                     .arg = p};
     p->extender = extender_new(&x);
+    p->webhook = webhook_new(p->metrics);
     p->expiry = expiry_new(p->view, clock_real());
     manager_add_informer(p->manager, devices);
     manager_add_informer(p->manager, pods);
@@ -195,6 +219,17 @@ static int run(const struct flags *f, struct err *e)
 
 /* --- Flags --- */
 
+static int check_webhook(const struct flags *f, struct err *e)
+{
+    bool on = f->webhook_addr && *f->webhook_addr;
+    TRY(listen_socket_check_addr("webhook-addr", f->webhook_addr, e));
+    if (on != !!f->webhook_tls.cert || on != !!f->webhook_tls.key)
+        return err_set(e, ERR_INVALID,
+                       "--webhook-addr, --webhook-tls-cert and --webhook-tls-key go together: API "
+                       "servers ask over TLS alone");
+    return 0;
+}
+
 static int check_flags(struct flags *f, struct err *e)
 {
     enum log_level level;
@@ -202,6 +237,7 @@ static int check_flags(struct flags *f, struct err *e)
     TRY(listen_socket_check_addr("listen", f->listen, e));
     TRY(listen_socket_check_addr("health-addr", f->health_addr, e));
     TRY(listen_socket_check_addr("metrics-addr", f->metrics_addr, e));
+    TRY(check_webhook(f, e));
     TRY(metrics_access_check(&f->access, &f->token, e));
     TRY(hami_names_parse(f->hami_metrics, &f->hami, e));
     TRY(log_level_parse(f->level, &level, e));
@@ -237,6 +273,20 @@ static int read_flags(struct flags *f, int argc, char **argv, struct err *e)
          .text = &f->hami_metrics,
          .help = "cards and shares on /metrics in HAMi's metrics too, for dashboards that have "
                  "them: under today's names, those of its --legacy-metrics, or both"},
+        {.name = "webhook-addr",
+         .value = "ADDR",
+         .text = &f->webhook_addr,
+         .help = "where API servers ask what new pods lack: POST " WEBHOOK_PATH
+                 " over TLS (\":8443\"); \"\": nowhere"},
+        {.name = "webhook-tls-cert",
+         .value = "PATH",
+         .text = &f->webhook_tls.cert,
+         .help =
+             "its certificate, PEM; awaited where it is missing, and read again when it changes"},
+        {.name = "webhook-tls-key",
+         .value = "PATH",
+         .text = &f->webhook_tls.key,
+         .help = "the certificate's private key, PEM"},
         {.name = "log-level",
          .value = "LEVEL",
          .text = &f->level,
@@ -251,7 +301,7 @@ static int read_flags(struct flags *f, int argc, char **argv, struct err *e)
     TRY(check_flags(f, e));
     if (f->help)
         options_help(
-            "cleave-scheduler [FLAGS]",
+            "cleave-scheduler [FLAGS] | cleave-scheduler " CERTIFICATE_VERB " [FLAGS]",
             "Chooses nodes and cards for pods that ask for shares of cards: an extender that "
             "runs\nbeside a kube-scheduler, and binds what it chose with a record of it.",
             defs);
@@ -264,6 +314,7 @@ int main(int argc, char **argv)
     struct flags f = {.listen = "127.0.0.1:8888",
                       .health_addr = "",
                       .metrics_addr = "",
+                      .webhook_addr = "",
                       .access = METRICS_ACCESS_DEFAULT,
                       .hami_metrics = "none",
                       .level = "info",
@@ -272,6 +323,8 @@ int main(int argc, char **argv)
     json_set_alloc_funcs(xmalloc, free);
     if (argc > 1 && strcmp(argv[1], HTTP_CHILD_VERB) == 0)
         return http_child_main(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], CERTIFICATE_VERB) == 0)
+        return certificate_command_main(argc - 1, argv + 1, environ);
     if (read_flags(&f, argc, argv, &e) < 0) {
         (void)fprintf(stderr, "cleave-scheduler: %s\n", err_msg(&e));
         return EXIT_USAGE;
