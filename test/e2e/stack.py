@@ -37,7 +37,10 @@ TOKEN_S = 7200
 numbers = itertools.count(1)
 
 
-NAMESPACES = {"cleave-controller": "cleave-system", "cleave-scheduler": "cleave-system", "cleave-agent": "cleave-node", "cleave-agent-slots": "cleave-node"}
+NAMESPACES = {
+    **dict.fromkeys(("cleave-controller", "cleave-scheduler", "cleave-webhook-certificate"), "cleave-system"),
+    **dict.fromkeys(("cleave-agent", "cleave-agent-slots"), "cleave-node"),
+}
 # What Pod Security "restricted" asks of a pod.
 RESTRICTED = {
     "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
@@ -714,8 +717,8 @@ def sanitized(name):
     return program, {"ASAN_OPTIONS": "detect_leaks=1:exitcode=99", "UBSAN_OPTIONS": "halt_on_error=1:exitcode=98"}
 
 
-# What two components have besides workloads: accounts and policies.
-OF_COMPONENTS = {"slots": ("account", "pod-shares", "pod-slots"), "scheduler": ("account", "scheduler-lease", "scheduler-node", "scheduler-pod")}
+# What components have besides workloads: accounts and policies, and not the webhook, which its own test installs.
+OF_COMPONENTS = {"slots": ("account", "pod-shares", "pod-slots"), "scheduler-webhook": ("account",), "scheduler": ("account", "scheduler-lease", "scheduler-node", "scheduler-pod")}
 
 
 def files_of_components():

@@ -53,6 +53,7 @@ def patch(target, *operations):
 
 CONTROLLER = {"kind": "Deployment", "name": "cleave-controller"}
 SCHEDULER = {"kind": "Deployment", "name": "cleave-scheduler"}
+KEEPER = {"kind": "Deployment", "name": "cleave-webhook-certificate"}
 AGENTS = {"kind": "DaemonSet", "labelSelector": "app.kubernetes.io/part-of=cleave"}
 POLICIES = {"kind": "NetworkPolicy", "labelSelector": "app.kubernetes.io/part-of=cleave"}
 POD = "/spec/template/spec"
@@ -139,6 +140,40 @@ CASES = {
         {"slots": {"enabled": True}, "scheduler": {"enabled": True, "hamiMetrics": "both"}},
         ["slots", "scheduler"],
         {"patches": [patch(SCHEDULER, (f"{CONTAINER}/args/-", "--hami-metrics=both"))]},
+    ),
+    "webhook": (
+        {"slots": {"enabled": True}, "scheduler": {"enabled": True, "webhook": {"enabled": True}}},
+        ["slots", "scheduler", "scheduler-webhook"],
+        {},
+    ),
+    "webhook-as-wished": (
+        {
+            "slots": {"enabled": True},
+            "metrics": {"auth": "token"},
+            "openshift": {"enabled": True},
+            "scheduler": {
+                "enabled": True,
+                "webhook": {"enabled": True},
+                "replicas": 3,
+                "image": "one.example/s:v1",
+                "nodeSelector": {"infra": "true"},
+                "tolerations": [TOLERATION],
+                "extraArgs": ["--log-level=debug"],
+            },
+            "networkPolicy": {"monitoringNamespace": "prometheus"},
+        },
+        ["slots", "scheduler", "scheduler-webhook", "components/metrics-auth", "components/openshift"],
+        {
+            "images": [
+                {"name": "cleave-scheduler", "newName": "one.example/s", "newTag": "v1"},
+                *({"name": f"cleave-{program}", "newTag": "1.2.3"} for program in ("controller", "agent")),
+            ],
+            "patches": [
+                *(patch(target, (f"{POD}/nodeSelector", {"infra": "true"}), (f"{POD}/tolerations/-", TOLERATION)) for target in (SCHEDULER, KEEPER)),
+                patch(SCHEDULER, ("/spec/replicas", 3), (f"{CONTAINER}/args/-", "--log-level=debug")),
+                patch(POLICIES, ("/spec/ingress/0/from/0/namespaceSelector/matchLabels", {"kubernetes.io/metadata.name": "prometheus"})),
+            ],
+        },
     ),
     "other-nodes": (
         {"otherNodes": {"enabled": True}, "driver": {"from": "runtimeClass"}},
@@ -255,7 +290,7 @@ CASES = {
     ),
 }
 # What can be on or off, for combinations; the driver's ways exclude each other, and "scheduler" has slots in it.
-SWITCHES = ["scheduler", "koordlet", "metrics-auth", "openshift", "k0s"]
+SWITCHES = ["scheduler", "webhook", "koordlet", "metrics-auth", "openshift", "k0s"]
 
 
 def merged(*many):
@@ -334,7 +369,8 @@ def test_the_programs_know_every_argument(render, release):
     assert len(argvs) > 5
     kubernetes = Path(subprocess.run([HACK / "bin.sh"], capture_output=True, text=True, check=True).stdout.strip())
     for name, argv in argvs:
-        program = kubernetes / name if name == "kube-scheduler" else release(f"cleave-{name}")
+        ours = {"webhook-certificate": "cleave-scheduler"}.get(name, f"cleave-{name}")
+        program = kubernetes / name if name == "kube-scheduler" else release(ours)
         done = subprocess.run([program, *argv, "--help"], capture_output=True, text=True, timeout=20, check=False)
         assert done.returncode == 0, f"{name}: {argv}: {done.stderr}"
 
@@ -442,6 +478,8 @@ def test_values_of_a_wrong_type_are_refused_by_name(wrong, helm, archive):
         ({"scheduler": {"labels": {"app.kubernetes.io/name": "x"}}}, "scheduler.labels cannot have app.kubernetes.io/name"),
         ({"scheduler": {"enabled": True}}, "scheduler.enabled goes with slots.enabled alone"),
         ({"scheduler": {"kubeScheduler": {"image": ""}}}, "/scheduler/kubeScheduler/image"),
+        ({"scheduler": {"webhook": {"enabled": True}}}, "scheduler.webhook.enabled goes with scheduler.enabled alone"),
+        ({"scheduler": {"webhook": {"enabled": "yes"}}}, "/scheduler/webhook/enabled"),
         ({"daemonsets": {"labels": {"a": 1}}}, "/daemonsets/labels/a"),
         ({"daemonsets": {"tolerations": [{"keys": "a"}]}}, "additional properties 'keys' not allowed"),
         ({"daemonsets": {"resources": {"limit": {}}}}, "additional properties 'limit' not allowed"),

@@ -179,7 +179,7 @@ def test_the_sample_of_the_readme_selects_the_node_that_it_labels():
 
 def test_openshift_lets_the_agents_have_what_they_ask_for_and_nothing_else(tmp_path):
     """What its admission of pods compares, member by member."""
-    objects = with_components(tmp_path, "slots", "scheduler", "components/metrics-auth", "components/openshift")
+    objects = with_components(tmp_path, "slots", "scheduler", "scheduler-webhook", "components/metrics-auth", "components/openshift")
     (scc,) = [o for o in objects if o["kind"] == "SecurityContextConstraints"]
     agents = [o["spec"]["template"]["spec"] for o in objects if o["kind"] == "DaemonSet"]
     assert {tuple(pod["containers"][0]["securityContext"]["capabilities"]["add"]) for pod in agents} == {tuple(scc["allowedCapabilities"])}
@@ -298,6 +298,68 @@ def test_kube_scheduler_asks_where_cleave_scheduler_listens_and_nobody_else_reac
     assert f"--config={mount['mountPath']}/configuration.yaml" in by_name["kube-scheduler"]["args"] and mount["readOnly"]
     (role,) = (o for o in scheduler.values() if o["kind"] == "Role")
     assert [rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule] == [[config["leaderElection"]["resourceName"]]]
+
+
+# --- its webhook ---
+
+
+@pytest.fixture
+def webhook(tmp_path):
+    """All objects by kind and name, with the webhook and what might get into its way."""
+    return {(o["kind"], o["metadata"]["name"]): o for o in with_components(tmp_path, "slots", "scheduler", "scheduler-webhook", "components/metrics-auth")}
+
+
+def test_the_webhook_is_asked_about_the_pods_that_the_policy_changes(webhook):
+    (hook,) = webhook["MutatingWebhookConfiguration", "cleave-pod-defaults"]["webhooks"]
+    (policy,) = (o["spec"] for o in render(CONFIG / "scheduler-defaults") if o["kind"] == "MutatingAdmissionPolicy")
+    ignored = "object.metadata.?labels.orValue({})[?'hami.io/webhook'].orValue('') != 'ignore'"
+    assert hook["matchConditions"] == [c for c in policy["matchConditions"] if c["expression"] != ignored]
+    assert hook["objectSelector"] == hook["namespaceSelector"] == {"matchExpressions": [{"key": "hami.io/webhook", "operator": "NotIn", "values": ["ignore"]}]}
+    assert [{k: v for k, v in rule.items() if k != "scope"} for rule in hook["rules"]] == policy["matchConstraints"]["resourceRules"]
+    assert all(hook[what] == policy[what] for what in ("failurePolicy", "reinvocationPolicy"))
+    assert "caBundle" not in hook["clientConfig"], "whoever applies it again would take out what the keeper wrote"
+
+
+def test_what_the_webhook_is_called_is_the_same_everywhere(webhook):
+    (hook,) = webhook["MutatingWebhookConfiguration", "cleave-pod-defaults"]["webhooks"]
+    named = hook["clientConfig"]["service"]
+    service = webhook["Service", named["name"]]
+    assert service["metadata"]["namespace"] == named["namespace"] == "cleave-system"
+    (port,) = service["spec"]["ports"]
+    assert port["port"] == named["port"] and not service["spec"].get("publishNotReadyAddresses")
+    (scheduler,) = pods([webhook["Deployment", "cleave-scheduler"]])
+    container = scheduler["containers"][0]
+    ports = {p["name"]: p["containerPort"] for p in container["ports"]}
+    flags = dict(arg.split("=", 1) for arg in container["args"])
+    assert flags["--webhook-addr"] == f":{ports[port['targetPort']]}"
+    (mount,) = (m for m in container["volumeMounts"] if m["name"] == "webhook-tls")
+    (secret,) = (v["secret"] for v in scheduler["volumes"] if v["name"] == "webhook-tls")
+    assert [flags[f"--webhook-tls-{what}"] for what in ("cert", "key")] == [f"{mount['mountPath']}/{item['path']}" for item in secret["items"]]
+    assert secret["optional"] and ("Secret", secret["secretName"]) in webhook
+    assert "data" not in webhook["Secret", secret["secretName"]] and "stringData" not in webhook["Secret", secret["secretName"]]
+    policy = webhook["NetworkPolicy", "cleave-scheduler"]["spec"]
+    assert [rule["ports"] for rule in policy["ingress"] if "from" not in rule] == [[{"port": ports["webhook"], "protocol": "TCP"}]]
+    help_text = (ROOT / "scheduler" / "certificate_command.c").read_text()
+    for name in (secret["secretName"], "cleave-pod-defaults"):
+        assert f'= "{name}"' in help_text, "the keeper's defaults"
+    assert f'"{named["name"]}.%s.svc"' in help_text
+
+
+def test_the_keeper_of_the_certificate_may_write_two_objects_and_be_asked_for_its_health_alone(webhook):
+    name = "cleave-webhook-certificate"
+    (keeper,), (scheduler,) = pods([webhook["Deployment", name]]), pods([webhook["Deployment", "cleave-scheduler"]])
+    assert webhook["Deployment", name]["spec"]["replicas"] == 1 and keeper["serviceAccountName"] == name != scheduler["serviceAccountName"]
+    for what in ("securityContext", "tolerations", "priorityClassName", "enableServiceLinks"):
+        assert keeper[what] == scheduler[what], what
+    (container,) = keeper["containers"]
+    assert container["securityContext"] == scheduler["containers"][0]["securityContext"] and "volumes" not in keeper
+    assert container["ports"] == [{"name": "health", "containerPort": 8083}] and not any("metrics" in arg for arg in container["args"])
+    verbs = ["get", "list", "watch", "update"]
+    assert webhook["Role", name]["rules"] == [{"apiGroups": [""], "resources": ["secrets"], "resourceNames": [name], "verbs": verbs}]
+    (rule,) = webhook["ClusterRole", name]["rules"]
+    assert rule == {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["mutatingwebhookconfigurations"], "resourceNames": ["cleave-pod-defaults"], "verbs": verbs}
+    bound = [o for (kind, _), o in webhook.items() if kind.endswith("Binding") and any(s.get("name") == name for s in o.get("subjects", []))]
+    assert sorted((o["kind"], o["roleRef"]["name"]) for o in bound) == [("ClusterRoleBinding", name), ("RoleBinding", name)]
 
 
 def test_the_version_of_kube_scheduler_is_the_one_that_is_tested(scheduler):

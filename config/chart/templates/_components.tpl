@@ -4,6 +4,7 @@
 {{- dict
     "slots" .slots.enabled
     "scheduler" .scheduler.enabled
+    "scheduler-webhook" .scheduler.webhook.enabled
     "components/other-nodes" .otherNodes.enabled
     "agent/components/koordlet" .koordlet.enabled
     "agent/components/mps" .mps.enabled

@@ -24,6 +24,9 @@
 {{- if and $v.scheduler.enabled (not $v.slots.enabled) -}}
   {{- fail "scheduler.enabled goes with slots.enabled alone: the agents that make shares come with it, and the policy by which nobody but schedulers chooses a card" -}}
 {{- end -}}
+{{- if and $v.scheduler.webhook.enabled (not $v.scheduler.enabled) -}}
+  {{- fail "scheduler.webhook.enabled goes with scheduler.enabled alone: the scheduler serves the webhook, and gets the pods" -}}
+{{- end -}}
 {{- if and $v.otherNodes.enabled (ne $v.driver.from "runtimeClass") -}}
   {{- fail "otherNodes.enabled goes with driver.from=runtimeClass alone: otherwise the first DaemonSet has these nodes already" -}}
 {{- end -}}

@@ -11,8 +11,12 @@ yes
 
 {{- define "cleave.values" -}}
 {{- $kind := .object.kind -}}
-{{- $isScheduler := eq (get (.object.metadata.labels | default dict) "app.kubernetes.io/component") "scheduler" -}}
+{{- $component := get (.object.metadata.labels | default dict) "app.kubernetes.io/component" -}}
+{{- $isScheduler := eq $component "scheduler" -}}
 {{- $deployment := ternary .values.scheduler .values.operator $isScheduler -}}
+{{- if eq $component "webhook-certificate" -}}
+  {{- $deployment = include "cleave.keeper" .values.scheduler | fromJson -}}
+{{- end -}}
 {{- if eq $kind "CustomResourceDefinition" -}}
   {{- include "cleave.annotate" (dict "metadata" .object.metadata "more" (dict "helm.sh/resource-policy" "keep")) -}}
 {{- else if eq $kind "NetworkPolicy" -}}
@@ -33,6 +37,12 @@ yes
   {{- include "cleave.workload" (dict "object" .object "values" .values "tag" .tag "of" .values.daemonsets) -}}
   {{- include "cleave.agent" . -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* The values of the keeper of the webhook's certificate: where it runs, and from which image, is as with the scheduler. */ -}}
+{{- define "cleave.keeper" -}}
+{{- $own := dict "replicas" 1 "resources" dict "extraArgs" list "extraEnv" list -}}
+{{- merge $own (pick . "image" "labels" "annotations" "nodeSelector" "tolerations" "affinity") | toJson -}}
 {{- end -}}
 
 {{- define "cleave.annotate" -}}
