@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is added to new pods of shares, whoever adds it: the API server by the policy of config/scheduler-defaults (test_share_defaults.py),
+or cleave-scheduler's webhook (test_webhook.py).
+
+    check_cases(create)     create(body) makes a pod of a body, and returns it as the API server then has it
+"""
+
+GPU, SIZES = "nvidia.com/gpu", {"nvidia.com/gpumem": "3000"}
+OURS, DEFAULT = "cleave-scheduler", "default-scheduler"
+
+
+def container(limits, requests=None, name="c"):
+    resources = {"limits": limits, **({"requests": requests} if requests else {})}
+    return {"name": name, "image": "none", "resources": resources}
+
+
+def body(*containers, inits=(), labels=None, **spec):
+    named = [{**c, "name": f"c{i}"} for i, c in enumerate(containers)]
+    init = {"initContainers": [{**c, "name": f"i{i}"} for i, c in enumerate(inits)]} if inits else {}
+    return {"metadata": {"generateName": "defaults-", "labels": labels or {}}, "spec": {"containers": named, **init, **spec}}
+
+
+# By what is tried: a pod, its scheduler then, and how many shares its containers ask for, init containers first. The API server itself
+# makes requests of limits that have none, before it asks anybody.
+CASES = {
+    "a size alone is one share": (body(container(SIZES)), OURS, ["1"]),
+    "each size counts": (body(container({"nvidia.com/gpucores": "30"}), container({"nvidia.com/gpumem-percentage": "50"})), OURS, ["1", "1"]),
+    "shares that are counted stay": (body(container({GPU: "2", **SIZES}), container({})), OURS, ["2", None]),
+    "requests get theirs": (body(container(SIZES, {"cpu": "1"})), OURS, ["1"]),
+    "init containers get theirs": (body(container({}), inits=[container(SIZES), container({})]), OURS, ["1", None, None]),
+    "whoever names a scheduler keeps it": (body(container(SIZES), schedulerName="hami-scheduler"), "hami-scheduler", ["1"]),
+    "the default's name is none": (body(container(SIZES), schedulerName=DEFAULT), OURS, ["1"]),
+    "whoever names a node keeps it": (body(container(SIZES), nodeName="nowhere"), DEFAULT, ["1"]),
+    "whole cards are everybody's": (body(container({GPU: "1"})), DEFAULT, ["1"]),
+    "a label keeps a pod as it is": (body(container({GPU: "1", **SIZES}), labels={"hami.io/webhook": "ignore"}), DEFAULT, ["1"]),
+    "another value of it does not": (body(container(SIZES), labels={"hami.io/webhook": "on"}), OURS, ["1"]),
+    "no card, no change": (body(container({"cpu": "1"})), DEFAULT, [None]),
+}
+
+
+def shares(pod, kind):
+    spec = pod["spec"]
+    return [c["resources"].get(kind, {}).get(GPU) for c in spec.get("initContainers", []) + spec["containers"]]
+
+
+def check_cases(create):
+    for name, (pod, scheduler, counts) in CASES.items():
+        made = create(pod)
+        assert made["spec"]["schedulerName"] == scheduler, name
+        assert shares(made, "limits") == shares(made, "requests") == counts, name
