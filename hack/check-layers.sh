@@ -21,6 +21,7 @@ cd "$(dirname "$0")/.."
 declare -A may_include=(
     [scheduler/main.c]="scheduler controller service kubeclient interop partition api base"
     [scheduler]="controller service kubeclient interop partition api base"
+    [scheduler/certificate.c]="service kubeclient base"
 
     [controller/main.c]="reconcilers controller service kubeclient partition api base"
     [reconcilers]="reconcilers/records controller service kubeclient interop partition api base"
@@ -71,6 +72,7 @@ declare -A may_include=(
 declare -A may_see=(
     [scheduler/main.c]="jansson.h"
     [scheduler]="jansson.h"
+    [scheduler/certificate.c]="openssl/*"
     [controller/main.c]="jansson.h curl/*"
     [reconcilers]="jansson.h"
     [reconcilers/records]="jansson.h"

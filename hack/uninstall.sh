@@ -96,7 +96,7 @@ rest() {
     policies=$(grep -o '^\(mutating\|validating\)admissionpolic[a-z]*' <<<"$policies" | sort -r | tr '\n' ',')
     known=$(k get customresourcedefinitions "${monitors[@]/%/.monitoring.coreos.com}" --ignore-not-found -o name) || return
     known=${known//customresourcedefinition.apiextensions.k8s.io\//}
-    printf '%s,' poddisruptionbudgets services networkpolicies resourcequotas configmaps
+    printf '%s,' mutatingwebhookconfigurations poddisruptionbudgets services networkpolicies resourcequotas configmaps secrets
     [ -z "$known" ] || printf '%s,' "${known//$'\n'/,}"
     printf '%s' rolebindings,roles,clusterrolebindings,clusterroles,serviceaccounts, "$policies" namespaces
 }
@@ -125,7 +125,8 @@ in_namespaces() {
 }
 
 agent_pods() { in_namespaces k get pods -l "$part,app.kubernetes.io/component in (agent, agent-slots, agent-other)" -o 'jsonpath={range .items[*]}{.metadata.name}{" on "}{.spec.nodeName}{"\n"}{end}'; }
-scheduler_pods() { in_namespaces k get pods -l "$part,app.kubernetes.io/component=scheduler" -o name; }
+readonly of_scheduler='app.kubernetes.io/component in (scheduler, webhook-certificate)'
+scheduler_pods() { in_namespaces k get pods -l "$part,$of_scheduler" -o name; }
 controller_pods() { in_namespaces k get pods -l "$part,app.kubernetes.io/component=controller" -o name; }
 
 # "node kind key" of each label, annotation, resource and taint that the controller owns on a Node and that is there, as managedFields
@@ -196,10 +197,12 @@ delete_ours() { # kinds with commas, which go in this order; one more label, or 
 # shellcheck disable=SC2016 # the template's variables
 readonly with_room='{{range .items}}{{$n := .metadata.name}}{{with .metadata.annotations}}{{if index . "gpu.cleave.dev/room"}}{{$n}}{{"\n"}}{{end}}{{end}}{{end}}'
 remove_scheduler() {
-    local defaults # config/scheduler-defaults, which sends pods to a scheduler that will not be there; Kubernetes knows the kinds from 1.36 on
-    defaults=$(k api-resources --api-group=admissionregistration.k8s.io -o name | awk '/^mutatingadmissionpolic/ {printf "%s%s", n++ ? "," : "", $0}')
-    [ -z "$defaults" ] || delete_ours "$defaults"
-    delete_ours deployments app.kubernetes.io/component=scheduler
+    # config/scheduler-webhook or -defaults, which send pods to a scheduler that will not be there. The kinds of the latter are known from
+    # Kubernetes 1.36 on.
+    local defaults
+    defaults=$(k api-resources --api-group=admissionregistration.k8s.io -o name | awk '/^mutating(admissionpolic|webhookconf)/ {printf "%s%s", n++ ? "," : "", $0}')
+    delete_ours "$defaults"
+    delete_ours deployments "$of_scheduler"
     wait_none "the scheduler's pods to end" scheduler_pods || say "pods of the scheduler do not end; they can do nothing once their rights are gone"
     k get nodes -o "go-template=$with_room" | xargs -r -n 100 sh -c '"$@" gpu.cleave.dev/room-' sh "${kubectl[@]}" annotate node >/dev/null
 }

@@ -28,7 +28,7 @@ AGENT = {"app.kubernetes.io/part-of": "cleave", "app.kubernetes.io/component": "
 # The workloads are there to be deleted: their programs run beside the cluster.
 OVERLAY = """
 resources: [config]
-components: [config/scheduler]
+components: [config/scheduler, config/scheduler-webhook]
 patches:
 - target: {kind: DaemonSet}
   patch: |-
@@ -115,7 +115,7 @@ class Installation:
 
     def expect_clean(self):
         assert self.nodes() == self.before
-        kinds = "namespaces,deployments,daemonsets,serviceaccounts,clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings"
+        kinds = "namespaces,deployments,daemonsets,serviceaccounts,clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingwebhookconfigurations,secrets"
         assert not self.cluster.kubectl.out("get", kinds, "-A", "-l", "app.kubernetes.io/part-of=cleave", "-o", "name")
         for name in ("cleave-controller", "cleave-scheduler"):
             assert not self.cluster.kubectl.out("get", "leases", "-A", "--field-selector", f"metadata.name={name}", "-o", "name")
