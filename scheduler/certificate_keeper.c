@@ -33,8 +33,7 @@ static const char *const standing_words[N_STANDINGS] = {
     [CERTIFICATE_WORKING] = "the webhook's certificate is being made",
     [CERTIFICATE_NO_SECRET] = "the Secret is missing: apply config/scheduler-webhook",
     [CERTIFICATE_NO_CONFIGURATION] =
-        "the MutatingWebhookConfiguration is missing, or has no webhooks: apply "
-        "config/scheduler-webhook",
+        "the MutatingWebhookConfiguration is missing, or has no webhooks: apply config/scheduler-webhook",
     [FAILED] = "the last look or write failed; the log of the program says why",
     [UNSEEN] = "the Secret and the MutatingWebhookConfiguration were not looked at yet",
 };
