@@ -149,10 +149,10 @@ int certificate_make(const char *host, int64_t from_ms, int64_t until_ms, struct
         !set_name(cert) || !set_times(cert, from_ms, until_ms) || !X509_set_pubkey(cert, key) ||
         !set_extensions(cert, host) || !X509_sign(cert, key, EVP_sha256()))
         return failed("making a certificate", e);
-    auto_tls_pair struct tls_pair made = {pem_of(cert), pem_of_key(key)};
+    auto_tls_pair struct tls_pair made = {.cert_pem = pem_of(cert), .key_pem = pem_of_key(key)};
     if (!made.cert_pem || !made.key_pem)
         return failed("writing a certificate", e);
-    *ret = (struct tls_pair){TAKE(made.cert_pem), TAKE(made.key_pem)};
+    *ret = (struct tls_pair){.cert_pem = TAKE(made.cert_pem), .key_pem = TAKE(made.key_pem)};
     return 0;
 }
 

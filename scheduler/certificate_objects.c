@@ -26,7 +26,8 @@ static char *member_of(const json_t *secret, const char *name)
 static void read_pair(const json_t *secret, const char *host, const char *cert_name,
                       const char *key_name, struct certificate *ret)
 {
-    auto_tls_pair struct tls_pair p = {member_of(secret, cert_name), member_of(secret, key_name)};
+    auto_tls_pair struct tls_pair p = {.cert_pem = member_of(secret, cert_name),
+                                       .key_pem = member_of(secret, key_name)};
     if (p.cert_pem && p.key_pem)
         (void)certificate_read_pair(p.cert_pem, p.key_pem, host, ret);
 }

@@ -39,7 +39,7 @@ struct flags {
         *level, *format;
     struct metrics_access access;
     enum hami_names hami;
-    struct tls_files webhook_tls;
+    struct tls_files webhook_tls, extender_tls;
     bool token, version, help;
 };
 
@@ -130,7 +130,8 @@ static int serve_http(struct process *p, const struct flags *f, struct err *e)
     const struct http_listener listeners[LISTENERS] = {
         [EXTENDER] = {.addr = f->listen,
                       .routes = p->questions,
-                      .n_routes = ARRAY_LEN(p->questions)},
+                      .n_routes = ARRAY_LEN(p->questions),
+                      .tls = f->extender_tls},
         [HEALTH] = {.addr = f->health_addr, .routes = p->health, .n_routes = ARRAY_LEN(p->health)},
         [METRICS] = {.addr = f->metrics_addr,
                      .routes = p->scrape,
@@ -230,11 +231,29 @@ static int check_webhook(const struct flags *f, struct err *e)
     return 0;
 }
 
+/* Whoever reaches the port may have pods bound. */
+static int check_listen(const struct flags *f, struct err *e)
+{
+    const struct tls_files *tls = &f->extender_tls;
+    TRY(listen_socket_check_addr("listen", f->listen, e));
+    if (!tls->cert != !tls->key || !tls->cert != !tls->client_ca)
+        return err_set(e, ERR_INVALID,
+                       "--tls-cert, --tls-key and --client-ca go together: without the last, TLS "
+                       "would tell visitors who is asked, and nobody who asks");
+    if (*f->listen && !tls->cert && !listen_socket_is_loopback(f->listen))
+        return err_set(e, ERR_INVALID,
+                       "--listen is %s, which others than this machine reach, and may then have "
+                       "pods bound: take a loopback address, or --tls-cert, --tls-key and "
+                       "--client-ca",
+                       f->listen);
+    return 0;
+}
+
 static int check_flags(struct flags *f, struct err *e)
 {
     enum log_level level;
     enum log_format format;
-    TRY(listen_socket_check_addr("listen", f->listen, e));
+    TRY(check_listen(f, e));
     TRY(listen_socket_check_addr("health-addr", f->health_addr, e));
     TRY(listen_socket_check_addr("metrics-addr", f->metrics_addr, e));
     TRY(check_webhook(f, e));
@@ -257,8 +276,20 @@ static int read_flags(struct flags *f, int argc, char **argv, struct err *e)
          .value = "ADDR",
          .text = &f->listen,
          .help =
-             "where kube-scheduler asks: POST /filter, /bind and /preempt. Whoever reaches it may have pods "
-             "bound, so that it is a loopback address"},
+             "where kube-scheduler asks: POST /filter, /bind and /preempt. Whoever may ask may have pods "
+             "bound: a loopback address, or with the three flags that follow"},
+        {.name = "tls-cert",
+         .value = "PATH",
+         .text = &f->extender_tls.cert,
+         .help = "certificate for --listen over TLS, PEM; read again when it changes"},
+        {.name = "tls-key",
+         .value = "PATH",
+         .text = &f->extender_tls.key,
+         .help = "the certificate's private key, PEM"},
+        {.name = "client-ca",
+         .value = "PATH",
+         .text = &f->extender_tls.client_ca,
+         .help = "authorities, PEM: whoever has a certificate of theirs may ask"},
         {.name = "health-addr",
          .value = "ADDR",
          .text = &f->health_addr,

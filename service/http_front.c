@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <gnutls/x509.h>
 #include <limits.h>
 #include <microhttpd.h>
 #include <poll.h>
@@ -55,6 +56,7 @@ struct http_front {
     struct http_answer head;
     size_t got; /* bytes read, head and body */
     char *body;
+    bool knows_visitors;   /* they need a certificate */
     bool leaving;          /* the parent ordered the end */
     int64_t idle_until_ms; /* then idle connections that have posted are closed */
 };
@@ -228,6 +230,29 @@ static void expect_body(struct http_front *f, struct guest *g, struct MHD_Connec
     g->until_ms = now_ms(f) + UPLOAD_MS;
 }
 
+/* Chain, times and purpose; a certificate that names no purpose is for all. */
+static bool has_certificate(struct MHD_Connection *connection)
+{
+    static char purpose[] = GNUTLS_KP_TLS_WWW_CLIENT;
+    gnutls_typed_vdata_st data[] = {
+        {GNUTLS_DT_KEY_PURPOSE_OID, (unsigned char *)purpose, sizeof(purpose) - 1}};
+    unsigned faults;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    return info &&
+           gnutls_certificate_verify_peers(info->tls_session, data, ARRAY_LEN(data), &faults) ==
+               0 &&
+           faults == 0;
+}
+
+/* Is the visitor one whom this port serves? Judged once for each connection. */
+static bool is_known(const struct http_front *f, struct guest *g, struct MHD_Connection *connection)
+{
+    if (f->knows_visitors && !g->known)
+        g->known = has_certificate(connection);
+    return !f->knows_visitors || g->known;
+}
+
 /* The headers are read. An answer here ends the connection, because the body is not read. */
 static enum MHD_Result begin(struct http_front *f, struct MHD_Connection *connection,
                              const char *path, const char *method, void **ret_request)
@@ -235,6 +260,9 @@ static enum MHD_Result begin(struct http_front *f, struct MHD_Connection *connec
     size_t route = route_of(f, path);
     struct guest *g = guest_of(connection);
     bool posts = takes_body(f, route);
+    if (!is_known(f, g, connection))
+        return refuse(connection, MHD_HTTP_UNAUTHORIZED,
+                      "this port serves bearers of a certificate that it knows the authority of\n");
     if (posts ? strcmp(method, MHD_HTTP_METHOD_POST) != 0 : !is_read(method))
         return refuse_method(connection, posts);
     if (posts && !http_upload_may_have(length_of(connection)))
@@ -344,6 +372,8 @@ static int open_port(struct http_front *f, const struct http_front_options *o, s
         {MHD_OPTION_HTTPS_MEM_CERT, 0, tls ? tls->cert_pem : NULL},
         {MHD_OPTION_HTTPS_MEM_KEY, 0, tls ? tls->key_pem : NULL},
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES},
+        {f->knows_visitors ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0,
+         tls ? tls->client_ca_pem : NULL},
         {MHD_OPTION_END, 0, NULL},
     };
     f->daemon =
@@ -374,6 +404,7 @@ int http_front_new(const struct http_front_options *o, struct http_front **ret, 
     f->questions.uploads.max_held =
         o->max_upload_bytes ? o->max_upload_bytes : DEFAULT_UPLOAD_BYTES;
     f->texts.max_held = o->max_held_bytes ? o->max_held_bytes : DEFAULT_HELD_BYTES;
+    f->knows_visitors = o->tls && o->tls->client_ca_pem;
     TRY(open_port(f, o, e));
     *ret = TAKE(f);
     return 0;

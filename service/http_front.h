@@ -18,7 +18,8 @@
  * opens no file and no socket: its descriptors are those passed in, those that http_front_new
  * makes, and its connections.
  *
- * A request with another method gets 405. A body that is longer than HTTP_MAX_UPLOAD_BYTES gets
+ * Where the pair names authorities, a request on a connection without a valid certificate of one of
+ * them gets 401, which ends the connection. A request with another method gets 405. A body that is longer than HTTP_MAX_UPLOAD_BYTES gets
  * 413: before it is read where the headers tell its length, otherwise once it has ended; one that
  * does not end soon after the bound closes the connection. A body for which max_upload_bytes leave
  * no room gets 503. A body that is not complete 10 s after its headers closes the connection.

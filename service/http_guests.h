@@ -28,6 +28,7 @@ struct guest {
     bool asks;        /* a request on it is being received or answered */
     bool asked;       /* it has made a request before */
     bool posted;      /* one of them had a body */
+    bool known;       /* its certificate is one of an authority that visitors need */
     bool waits;       /* its request is complete and the parent's answer is not there */
     bool reads;       /* it is being sent a text */
     bool leaves;      /* it was shut down and ends soon */

@@ -210,7 +210,7 @@ static bool look_for_renewal(struct http_port *port)
     if (tls_pair_equals(&now, &port->pair))
         return false;
     tls_pair_done(&port->pair);
-    port->pair = (struct tls_pair){TAKE(now.cert_pem), TAKE(now.key_pem)};
+    port->pair = (struct tls_pair){TAKE(now.cert_pem), TAKE(now.key_pem), TAKE(now.client_ca_pem)};
     return true;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/listen_socket.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -105,6 +106,21 @@ int listen_socket_open(const char *addr, int port, int *ret_fd, int *ret_port, s
     *ret_fd = fd;
     *ret_port = port_number(fd);
     return 0;
+}
+
+bool listen_socket_is_loopback(const char *addr)
+{
+    auto_free char *host = NULL;
+    const char *port;
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (split_addr(addr, &host, &port, NULL) < 0 || !host)
+        return false;
+    if (inet_pton(AF_INET, host, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+    if (inet_pton(AF_INET6, host, &v6) == 1)
+        return IN6_IS_ADDR_LOOPBACK(&v6);
+    return strcmp(host, "localhost") == 0;
 }
 
 bool listen_socket_listens(int fd)

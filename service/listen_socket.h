@@ -16,5 +16,8 @@ int listen_socket_open(const char *addr, int port, int *ret_fd, int *ret_port,
 /* Checks an address's form before anything is opened. addr: "" and NULL are in order: off.
  * ERR_INVALID names the flag. */
 int listen_socket_check_addr(const char *flag, const char *addr, struct err *e) MUST_CHECK;
+/* True when the address, of a sound form, is reached from this machine alone: 127.0.0.0/8, [::1] or
+ * localhost. */
+bool listen_socket_is_loopback(const char *addr);
 /* True while the socket listens. False for -1. */
 bool listen_socket_listens(int fd);

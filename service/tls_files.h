@@ -12,7 +12,9 @@
  */
 struct tls_files {
     const char *cert, *key; /* paths; NULL: plain HTTP */
-    int look_ms;            /* interval of checks for changes; 0: 10 s. Tests shorten it */
+    /* Path of the authorities whose certificates visitors need; NULL: they need none. */
+    const char *client_ca;
+    int look_ms; /* interval of checks for changes; 0: 10 s. Tests shorten it */
 };
 
 /* The interval of checks. */
@@ -20,10 +22,11 @@ int tls_files_look_ms(const struct tls_files *f);
 
 struct tls_pair {
     char *cert_pem, *key_pem;
+    char *client_ca_pem; /* NULL: visitors need no certificate */
 };
 
 /* ERR_NOT_FOUND, ERR_SYSTEM, ERR_TOO_LARGE (more than 64 KiB each); ERR_INVALID: not a certificate,
- * or the key belongs to another one. *ret is untouched then. */
+ * or the key belongs to another one, or no authority. *ret is untouched then. */
 int tls_files_read(const struct tls_files *f, struct tls_pair *ret, struct err *e) MUST_CHECK;
 
 bool tls_pair_equals(const struct tls_pair *a, const struct tls_pair *b);

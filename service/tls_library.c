@@ -12,7 +12,8 @@
 
 #define LIBRARY "libgnutls.so.30"
 
-/* The functions that libmicrohttpd names: result, name, parameters, arguments. */
+/* The functions that libmicrohttpd names, and the one by which http_front.c judges visitors'
+ * certificates: result, name, parameters, arguments. */
 #define FUNCTIONS(X)                                                                               \
     X(int, alpn_set_protocols,                                                                     \
       (gnutls_session_t s, const gnutls_datum_t *p, unsigned n, unsigned flags), (s, p, n, flags)) \
@@ -29,6 +30,9 @@
     X(int, certificate_set_x509_trust_mem,                                                         \
       (gnutls_certificate_credentials_t c, const gnutls_datum_t *ca, gnutls_x509_crt_fmt_t kind),  \
       (c, ca, kind))                                                                               \
+    X(int, certificate_verify_peers,                                                               \
+      (gnutls_session_t s, gnutls_typed_vdata_st * data, unsigned n, unsigned *ret_faults),        \
+      (s, data, n, ret_faults))                                                                    \
     X(gnutls_cipher_algorithm_t, cipher_get, (gnutls_session_t s), (s))                            \
     X(int, credentials_set, (gnutls_session_t s, gnutls_credentials_type_t kind, void *c),         \
       (s, kind, c))                                                                                \

@@ -6,8 +6,8 @@
 /*
  * libgnutls, which libmicrohttpd calls for TLS, is loaded by the processes that serve TLS and by no
  * other: with the eight libraries that it needs it would be half of the memory of a process that
- * does not. This module defines the functions of libgnutls that libmicrohttpd names, and each calls
- * the function of the loaded library. The program says in its note .note.dlopen that it may load
+ * does not. This module defines the functions of libgnutls that libmicrohttpd and http_front.c name,
+ * and each calls the function of the loaded library. The program says in its note .note.dlopen that it may load
  * it, so that whoever packs the program finds out.
  */
 

@@ -8,6 +8,7 @@ account with its rights and policies, no more. Addresses alone differ.
     s.metrics()                         cleave-scheduler's page, as text
     s.writes(pod)                       what the account has written of the pod since the test began, Events apart
     scheduler(rig, hami_metrics="both") with more flags of cleave-scheduler
+    scheduler(rig, pki=folder)          over TLS: folder has ca.crt, server.crt and .key, client.crt and .key
     scheduler(rig, between=f)           f(verb, forward) stands between the two: forward() gives cleave-scheduler's answer, as
                                         (status, text), and what f returns is what kube-scheduler hears; None: the connection ends
 
@@ -26,7 +27,7 @@ from pathlib import Path
 
 import yaml
 from conftest import ROOT, wait_for
-from stack import RESTRICTED
+from stack import RESTRICTED, fetch
 
 CONFIG = ROOT / "config" / "scheduler"
 ACCOUNT = "cleave-scheduler"
@@ -139,8 +140,8 @@ def post(rig, port, path, body):
 
 
 class Scheduler:
-    def __init__(self, rig, **flags):
-        self.rig, self.flags = rig, flags
+    def __init__(self, rig, pki=None, **flags):
+        self.rig, self.pki, self.flags = rig, pki, flags
         self.folder = rig.folder / "scheduler"
         self.folder.mkdir(parents=True, exist_ok=True)
         pod = rig.pod(f"{rig.id}-scheduler", None, namespace="cleave-system", account=ACCOUNT, schedulerName="none", **RESTRICTED)
@@ -155,7 +156,8 @@ class Scheduler:
 
     def start_extender(self):
         addresses = {name: f"127.0.0.1:{self.ports[name]}" for name in ("listen", "health_addr", "metrics_addr")}
-        argv = shipped_arguments("scheduler", **addresses, kubeconfig=self.kubeconfig, **self.flags)
+        tls = {"tls_cert": self.pki / "server.crt", "tls_key": self.pki / "server.key", "client_ca": self.pki / "ca.crt"} if self.pki else {}
+        argv = shipped_arguments("scheduler", **addresses, **tls, kubeconfig=self.kubeconfig, **self.flags)
         process = self.rig.processes("cleave-scheduler", self.rig.release("cleave-scheduler"), *argv, where=self.rig.where)
         return Program(process, lambda: self.get("health_addr", "/readyz") == 200)
 
@@ -164,6 +166,10 @@ class Scheduler:
         config = shipped_configuration()
         (extender,) = config["extenders"]
         extender["urlPrefix"] = f"http://127.0.0.1:{port}"
+        if self.pki:
+            files = {"caFile": "ca.crt", "certFile": "client.crt", "keyFile": "client.key"}
+            tls = {name: str(self.pki / file) for name, file in files.items()}
+            extender.update(urlPrefix=f"https://127.0.0.1:{port}", enableHTTPS=True, tlsConfig=tls)
         config["clientConnection"] = {"kubeconfig": str(self.kubeconfig)}
         (self.folder / "configuration.yaml").write_text(yaml.safe_dump(config))
         argv = shipped_arguments(
@@ -213,6 +219,10 @@ class Scheduler:
         finally:
             connection.close()
 
+    def metrics(self):
+        """cleave-scheduler's, as text."""
+        return fetch(self.ports["metrics_addr"], "/metrics")[1]
+
     def ask(self, verb, body):
         """cleave-scheduler's answer as an object."""
         status, text = post(self.rig, self.ports["listen"], f"/{verb}", json.dumps(body))
@@ -242,8 +252,8 @@ def unverified():
 
 
 @contextlib.contextmanager
-def scheduler(rig, between=None, **flags):
-    running = Scheduler(rig, **flags)
+def scheduler(rig, between=None, pki=None, **flags):
+    running = Scheduler(rig, pki, **flags)
     try:
         running.start(between)
         yield running

@@ -105,9 +105,9 @@ class World:
         given = self.rig.api.get(node.path)["status"]["allocatable"]
         return int(given.get(GPU, 0)), int(given.get("nvidia.com/gpucores", 0))
 
-    def schedule(self, between=None, **flags):
+    def schedule(self, between=None, **how):
         """Starts the scheduler."""
-        self.scheduler = self.stack.enter_context(scheduler(self.rig, between, **flags))
+        self.scheduler = self.stack.enter_context(scheduler(self.rig, between, **how))
         return self.scheduler
 
     def until(self, predicate, message, timeout=60):

@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static void act(json_t *secret, json_t *configuration, const struct certificate_todo *todo)
 {
-    const struct tls_pair none = {(char[]){""}, (char[]){""}};
+    const struct tls_pair none = {.cert_pem = (char[]){""}, .key_pem = (char[]){""}};
     assert(todo->bundle);
     if (todo->step == CERTIFICATE_REST)
         assert(todo->recheck_ms > 0);

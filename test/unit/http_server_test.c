@@ -11,9 +11,11 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/xalloc.h"
 
+#include "scheduler/certificate.h"
 #include "service/access_gate.h"
 #include "service/http_child.h"
 #include "service/http_server.h"
@@ -751,6 +753,8 @@ struct secure {
     struct running server;
     struct pki *pki;
     char *cert, *key, *ca;
+    const char *client_ca;   /* NULL: visitors need no certificate */
+    const char *client_cert; /* a visitor's, with the key beside it; NULL: none */
 };
 
 static void make_pki(struct secure *t)
@@ -767,7 +771,7 @@ static void serve_securely(struct secure *t, bool awaits_tls)
     const struct http_listener l = {.addr = "127.0.0.1:0",
                                     .routes = routes,
                                     .n_routes = ARRAY_LEN(routes),
-                                    .tls = {t->cert, t->key, .look_ms = 10},
+                                    .tls = {t->cert, t->key, t->client_ca, .look_ms = 10},
                                     .awaits_tls = awaits_tls};
     t->server.metrics = metrics_new();
     cr_assert_eq(http_server_new(&l, 1, t->server.metrics, &t->server.srv, &e), 0, "%s",
@@ -807,6 +811,12 @@ static void visit(struct visitor *v, const struct secure *t, const char *ca, int
     SSL_CTX_set_security_level(v->context, 0); /* it would offer anything */
     (void)SSL_CTX_set_min_proto_version(v->context, version);
     (void)SSL_CTX_set_max_proto_version(v->context, version);
+    if (t->client_cert) {
+        auto_free char *key = xstrdup(t->client_cert);
+        memcpy(strrchr(key, '.'), ".key", 4);
+        cr_assert_eq(SSL_CTX_use_certificate_chain_file(v->context, t->client_cert), 1);
+        cr_assert_eq(SSL_CTX_use_PrivateKey_file(v->context, key, SSL_FILETYPE_PEM), 1);
+    }
     v->tls = SSL_new(v->context);
     (void)X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(v->tls), "127.0.0.1");
     (void)SSL_set_fd(v->tls, v->fd);
@@ -891,6 +901,91 @@ Test(http_server, a_certificate_that_is_there_is_not_waited_for, .timeout = 60)
     cr_expect_not(http_server_awaits_tls(t.server.srv, 0));
     cr_expect(gets_page(&t, t.ca, TLS1_3_VERSION));
     stop_secure(&t);
+}
+
+/* --- Visitors' certificates --- */
+
+/* The status that a visitor gets, with this certificate (NULL: none) of the folder. */
+static int status_with(struct secure *t, const char *cert, int version)
+{
+    struct visitor v;
+    int status = 0;
+    auto_free char *path = cert ? pki_path(t->pki, cert) : NULL;
+    t->client_cert = path;
+    visit(&v, t, t->ca, version);
+    cr_assert(v.trusts);
+    auto_free char *got = read_page(&v, LAST_REQUEST);
+    (void)sscanf(got, "HTTP/1.1 %d", &status);
+    part(&v);
+    t->client_cert = NULL;
+    return status;
+}
+
+static void write_text(const struct secure *t, const char *name, const char *text)
+{
+    auto_free char *path = pki_path(t->pki, name);
+    auto_err struct err e = {0};
+    cr_assert_eq(file_replace(path, text, strlen(text), 0600, &e), 0, "%s", err_msg(&e));
+}
+
+/* A certificate that is signed by itself. */
+static void make_stranger(const struct secure *t)
+{
+    auto_err struct err e = {0};
+    auto_tls_pair struct tls_pair p = {0};
+    int64_t now = clock_wall_ms(clock_real());
+    cr_assert_eq(certificate_make("client", now - 60000, now + 60000, &p, &e), 0);
+    write_text(t, "stranger.crt", p.cert_pem);
+    write_text(t, "stranger.key", p.key_pem);
+}
+
+Test(http_server, a_port_may_serve_bearers_of_a_certificate_alone, .timeout = 60)
+{
+    struct secure t;
+    make_pki(&t);
+    t.client_ca = t.ca;
+    make_stranger(&t);
+    serve_securely(&t, /* awaits_tls= */ false);
+    for (int version = TLS1_2_VERSION; version <= TLS1_3_VERSION; version++) {
+        cr_expect_eq(status_with(&t, "client.crt", version), 200);
+        cr_expect_eq(status_with(&t, NULL, version), 401);
+        cr_expect_eq(status_with(&t, "stranger.crt", version), 401);
+    }
+    stop_secure(&t);
+}
+
+Test(http_server, another_authority_takes_the_place_of_the_one_before, .timeout = 60)
+{
+    struct secure t;
+    make_pki(&t);
+    auto_free char *known = pki_path(t.pki, "known.crt");
+    auto_free char *other = pki_path(t.pki, "other-ca.crt");
+    t.client_ca = known;
+    cr_assert_eq(link(t.ca, known), 0);
+    serve_securely(&t, /* awaits_tls= */ false);
+    cr_expect_eq(status_with(&t, "client.crt", TLS1_3_VERSION), 200);
+    cr_assert_eq(rename(other, known), 0);
+    while (status_with(&t, "client.crt", TLS1_3_VERSION) == 200)
+        (void)scope_wait_ms(t.server.scope, 5);
+    cr_expect_eq(status_with(&t, "client.crt", TLS1_3_VERSION), 401);
+    stop_secure(&t);
+}
+
+Test(http_server, a_file_without_an_authority_is_refused)
+{
+    struct secure t;
+    auto_err struct err e = {0};
+    auto_tls_pair struct tls_pair p = {0};
+    make_pki(&t);
+    write_text(&t, "empty.crt", "no certificate");
+    auto_free char *empty = pki_path(t.pki, "empty.crt");
+    const struct tls_files files = {.cert = t.cert, .key = t.key, .client_ca = empty};
+    cr_expect_eq(tls_files_read(&files, &p, &e), -ERR_INVALID);
+    cr_expect(strstr(err_msg(&e), "empty.crt holds no certificate"));
+    t.pki = pki_free(t.pki);
+    free(t.cert);
+    free(t.key);
+    free(t.ca);
 }
 
 Test(http_server, old_versions_of_tls_and_plain_http_get_nothing, .timeout = 60)
