@@ -179,7 +179,7 @@ rule_of() { # file folder
 set -f # the patterns are for headers, not for files
 bad=0
 tops=()
-for top in base api partition interop kubeclient service controller nodeagent runtime child reconcilers sim; do
+for top in base api partition interop kubeclient service controller nodeagent runtime child scheduler reconcilers sim; do
     [ -d "$top" ] || continue
     tops+=("$top")
     while IFS=: read -r file line text; do

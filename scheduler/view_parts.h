@@ -9,7 +9,7 @@
 #include "scheduler/quota.h"
 #include "scheduler/view.h"
 
-/* What a view is made of, for view.c, which keeps it, and picture.c, which tells from it what is free. */
+/* What a view is made of, for view_keep.c, which keeps it, and picture.c, which tells from it what is free. */
 
 /* A pod that has shares. */
 struct holder {
