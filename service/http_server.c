@@ -23,6 +23,8 @@ enum {
     /* A uid that nothing else uses. 65532 is the usual user of images without root and 65534 is
      * nobody; both may own other processes of the node. */
     CHILD_UID = 65533,
+    /* Nobody can ask before a certificate is there: one that is awaited is looked for this often. */
+    AWAIT_MS = 1000,
 };
 
 /* A listener with a port of its own has a thread and a child. Set up by one thread; then fd, the
@@ -241,7 +243,8 @@ static enum http_end run_child(struct listener *l, const struct scope *s)
 /* Returns once the certificate is there, or the scope ended. */
 static void await_certificate(struct listener *l, const struct scope *s)
 {
-    while (l->awaits_tls && scope_wait_ms(s, tls_files_look_ms(&l->port.tls))) {
+    int look_ms = tls_files_look_ms(&l->port.tls);
+    while (l->awaits_tls && scope_wait_ms(s, look_ms < AWAIT_MS ? look_ms : AWAIT_MS)) {
         auto_err struct err why = {0};
         if (tls_files_read(&l->port.tls, &l->port.pair, &why) < 0)
             continue;

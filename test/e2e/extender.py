@@ -18,6 +18,7 @@ rig is one of stack.py's, whose nodes have no kubelet, or one of kubelet_rig.py'
 import contextlib
 import http.client
 import json
+import os
 import random
 import socket
 import ssl
@@ -60,13 +61,22 @@ def shipped_arguments(container, **instead):
 # --- the two programs ---
 
 
+# A port is given before its program binds it: to nobody else of this process, nor of the processes beside it.
+LANES = 16
+LANE = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % LANES
+given_ports = set()
+
+
 def free_port(rig):
     """Below those that connections take by themselves."""
     with rig.cluster.network():
         while True:
+            port = random.randrange(18000 + LANE, 32000, LANES)
             with socket.socket() as probe, contextlib.suppress(OSError):
-                probe.bind(("127.0.0.1", random.randrange(18000, 32000)))
-                return probe.getsockname()[1]
+                probe.bind(("127.0.0.1", port))
+                if port not in given_ports:
+                    given_ports.add(port)
+                    return port
 
 
 class Program:

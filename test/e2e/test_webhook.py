@@ -272,6 +272,7 @@ class Stream:
         self.thread.join()
 
 
+@pytest.mark.long
 def test_a_renewal_leaves_no_pod_unchanged(webhook):
     webhook.start(**FIRST)
     webhook.keeper.stop()
@@ -308,6 +309,7 @@ def test_a_keeper_that_is_killed_after_its_first_write_is_followed_by_another(we
     wait_for(webhook.mutates, 30, "pods to be changed")
 
 
+@pytest.mark.long
 def test_a_keeper_that_is_killed_before_its_last_write_is_followed_by_another(webhook):
     webhook.start(**FIRST)
     webhook.keeper.stop()
@@ -343,6 +345,7 @@ def test_another_bundle_is_replaced(webhook, kind, tmp_path):
     wait_for(webhook.mutates, 30, "pods to be changed")
 
 
+@pytest.mark.long
 def test_garbage_in_the_secret_and_a_secret_that_is_made_anew_end_well(webhook):
     webhook.start()
     before = webhook.data()["tls.crt"]
