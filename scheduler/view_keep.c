@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler/view.h"
-
 #include <string.h>
 
 #include "base/xalloc.h"
 
+#include "scheduler/view.h"
 #include "scheduler/view_parts.h"
 
 struct view *view_new(const struct clock *clk, view_grown_fn *grown, void *arg)
