@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kubeclient/tls_pair.h"
 
+#include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
@@ -28,6 +29,19 @@ bool tls_pair_has_certificate(const char *pem)
     X509 *cert = first_certificate(pem);
     X509_free(cert);
     return cert;
+}
+
+bool tls_pair_is_whole(const char *pem)
+{
+    BIO *bio = BIO_new_mem_buf(pem, -1);
+    size_t n = 0;
+    ERR_clear_error();
+    for (X509 *cert; bio && (cert = PEM_read_bio_X509(bio, NULL, NULL, NULL)); n++)
+        X509_free(cert);
+    bool ended = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+    ERR_clear_error();
+    BIO_free_all(bio);
+    return ended && n > 0;
 }
 
 bool tls_pair_fits(const char *cert_pem, const char *key_pem)

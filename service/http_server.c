@@ -200,10 +200,7 @@ static int bind_anew(struct listener *l, struct err *e)
     if (l->fd >= 0)
         (void)close(l->fd);
     l->fd = -1;
-    bool first = l->number == 0;
     TRY(open_port(l, e));
-    if (first)
-        return 0;
     log_error("A socket no longer listened and was bound anew", kv("address", l->port.addr),
               kv_int("port", l->number));
     return 0;
@@ -240,7 +237,7 @@ static enum http_end run_child(struct listener *l, const struct scope *s)
     return end;
 }
 
-/* Returns once the certificate is there, or the scope ended. */
+/* Returns once the certificate is there and the port is open, or the scope ended. */
 static void await_certificate(struct listener *l, const struct scope *s)
 {
     int look_ms = tls_files_look_ms(&l->port.tls);
@@ -248,6 +245,11 @@ static void await_certificate(struct listener *l, const struct scope *s)
         auto_err struct err why = {0};
         if (tls_files_read(&l->port.tls, &l->port.pair, &why) < 0)
             continue;
+        if (open_port(l, &why) < 0) {
+            log_error("Could not open a port", kv("address", l->port.addr), kv_err(&why));
+            tls_pair_done(&l->port.pair);
+            continue;
+        }
         log_info("The certificate is there", kv("address", l->port.addr));
         atomic_store(&l->awaits_tls, false);
     }
@@ -269,6 +271,8 @@ static void *attend_port(void *arg)
             continue;
         if (l->srv->restarts)
             metric_add(l->srv->restarts, 1);
+        /* It may be the certificate that no child can serve with. */
+        (void)http_session_renew(&l->port);
         (void)scope_wait_ms(a->scope, backoff_next_ms(&l->backoff, clock_real(), &l->rng));
     }
     return NULL;

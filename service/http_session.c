@@ -192,9 +192,7 @@ static bool serve_child(struct session *s)
 
 /* --- Renewal --- */
 
-/* Reads the files, if there are any; true when they hold another pair, which the port then uses. An
- * unusable pair may be half of a renewal, so the old one stays. */
-static bool look_for_renewal(struct http_port *port)
+bool http_session_renew(struct http_port *port)
 {
     auto_err struct err e = {0};
     auto_tls_pair struct tls_pair now = {0};
@@ -273,7 +271,7 @@ static bool do_what_is_due(struct session *s)
     if (d->leaving)
         return false;
     int64_t now = clock_mono_ms(clock_real());
-    bool renewed = look_for_renewal(s->port);
+    bool renewed = http_session_renew(s->port);
     d->leaving = is_old(s->port, d, now) || renewed;
     d->at_ms = d->leaving ? now + LEAVE_MS : next_due(s->port, d, now);
     if (!d->leaving)

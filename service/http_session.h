@@ -40,6 +40,10 @@ enum http_end {
     HTTP_RENEWED, /* the child was ordered to leave: the next one is to start */
 };
 
+/* Reads the certificate's files, if there are any; true when they hold another pair, which the port
+ * then uses. An unusable pair may be half of a renewal, so the old one stays. */
+bool http_session_renew(struct http_port *port);
+
 /* Talks with the child until one of these. */
 enum http_end http_session_run(struct http_port *port, const struct http_process *c,
                                const struct scope *s);

@@ -31,8 +31,9 @@ static int read_client_ca(const struct tls_files *f, char **ret, struct err *e)
     if (!f->client_ca)
         return 0;
     TRY(file_read(f->client_ca, MAX_PEM_BYTES, ret, /* ret_len= */ NULL, e));
-    if (!tls_pair_has_certificate(*ret))
-        return err_set(e, ERR_INVALID, "%s holds no certificate (want PEM)", f->client_ca);
+    if (!tls_pair_is_whole(*ret))
+        return err_set(e, ERR_INVALID, "%s holds no certificate, or one that is broken (want PEM)",
+                       f->client_ca);
     return 0;
 }
 
@@ -41,7 +42,7 @@ int tls_files_read(const struct tls_files *f, struct tls_pair *ret, struct err *
     auto_tls_pair struct tls_pair p = {0};
     TRY(file_read(f->cert, MAX_PEM_BYTES, &p.cert_pem, /* ret_len= */ NULL, e));
     TRY(file_read(f->key, MAX_PEM_BYTES, &p.key_pem, /* ret_len= */ NULL, e));
-    if (!tls_pair_has_certificate(p.cert_pem))
+    if (!tls_pair_is_whole(p.cert_pem))
         return err_set(e, ERR_INVALID, "%s holds no certificate (want PEM)", f->cert);
     if (!tls_pair_fits(p.cert_pem, p.key_pem))
         return err_set(e, ERR_INVALID,

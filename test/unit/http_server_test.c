@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 #include "scheduler/certificate.h"
 #include "service/access_gate.h"
 #include "service/http_child.h"
+#include "service/http_guests.h"
 #include "service/http_server.h"
 #include "service/listen_socket.h"
 #include "test/unit/http_server_support.h"
@@ -868,7 +870,7 @@ Test(http_server, a_page_comes_over_tls_to_who_trusts_the_certificate, .timeout 
 /* No deadline: the test's own ends it. */
 static void wait_until_open(const struct secure *t)
 {
-    while (http_server_port(t->server.srv, 0) == 0)
+    while (http_server_awaits_tls(t->server.srv, 0))
         (void)scope_wait_ms(t->server.scope, 1);
 }
 
@@ -888,7 +890,7 @@ Test(http_server, a_port_that_awaits_its_certificate_is_opened_once_that_is_ther
     cr_assert_eq(rename(cert, t.ca), 0);
     cr_assert_eq(rename(elsewhere, cert), 0);
     wait_until_open(&t);
-    cr_expect_not(http_server_awaits_tls(t.server.srv, 0));
+    cr_expect_neq(http_server_port(t.server.srv, 0), 0);
     cr_expect(gets_page(&t, t.ca, TLS1_3_VERSION));
     stop_secure(&t);
 }
@@ -900,6 +902,47 @@ Test(http_server, a_certificate_that_is_there_is_not_waited_for, .timeout = 60)
     serve_securely(&t, /* awaits_tls= */ true);
     cr_expect_not(http_server_awaits_tls(t.server.srv, 0));
     cr_expect(gets_page(&t, t.ca, TLS1_3_VERSION));
+    stop_secure(&t);
+}
+
+/* OpenSSL knows the curve, and the library of the child does not. */
+static void make_unusable(const struct secure *t)
+{
+    EVP_PKEY *key = EVP_EC_gen("secp256k1");
+    X509 *cert = X509_new();
+    cr_assert(key && cert);
+    FILE *to = fopen(t->cert, "w");
+    (void)X509_gmtime_adj(X509_getm_notBefore(cert), 0);
+    (void)X509_gmtime_adj(X509_getm_notAfter(cert), 1000);
+    cr_assert(X509_set_pubkey(cert, key) && X509_sign(cert, key, EVP_sha256()));
+    cr_assert(PEM_write_X509(to, cert));
+    (void)fclose(to);
+    to = fopen(t->key, "w");
+    cr_assert(PEM_write_PrivateKey(to, key, NULL, NULL, 0, NULL, NULL));
+    (void)fclose(to);
+    X509_free(cert);
+    EVP_PKEY_free(key);
+}
+
+Test(http_server, once_its_files_are_mended_a_port_is_served_again, .timeout = 60)
+{
+    struct secure t;
+    make_pki(&t);
+    struct pki *good = pki_new();
+    auto_free char *ca = pki_path(good, "ca.crt");
+    auto_free char *cert = pki_path(good, "server.crt");
+    auto_free char *key = pki_path(good, "server.key");
+    make_unusable(&t);
+    serve_securely(&t, /* awaits_tls= */ false);
+    struct metric *restarts =
+        metrics_counter(t.server.metrics, "cleave_http_restarts_total", "", NULL);
+    while (metric_value(METRIC_WITH(restarts)) < 2)
+        (void)scope_wait_ms(t.server.scope, 1);
+    cr_assert_eq(rename(cert, t.cert), 0);
+    cr_assert_eq(rename(key, t.key), 0);
+    while (!gets_page(&t, ca, TLS1_3_VERSION))
+        (void)scope_wait_ms(t.server.scope, 10);
+    (void)pki_free(good);
     stop_secure(&t);
 }
 
@@ -954,6 +997,38 @@ Test(http_server, a_port_may_serve_bearers_of_a_certificate_alone, .timeout = 60
     stop_secure(&t);
 }
 
+/* Asks, and keeps the connection. */
+static bool is_answered(const struct visitor *v)
+{
+    static const char request[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    char buf[4096];
+    return SSL_write(v->tls, request, sizeof(request) - 1) > 0 &&
+           SSL_read(v->tls, buf, sizeof(buf)) > 0;
+}
+
+Test(http_server, a_crowd_of_strangers_does_not_push_out_who_is_known, .timeout = 60)
+{
+    struct secure t;
+    struct visitor v;
+    int crowd[HTTP_FRONT_CONNECTIONS + 8];
+    char byte;
+    make_pki(&t);
+    auto_free char *client = pki_path(t.pki, "client.crt");
+    t.client_ca = t.ca;
+    serve_securely(&t, /* awaits_tls= */ false);
+    t.client_cert = client;
+    visit(&v, &t, t.ca, TLS1_3_VERSION);
+    cr_assert(v.trusts && is_answered(&v));
+    for (size_t i = 0; i < ARRAY_LEN(crowd); i++)
+        crowd[i] = connect_to_port(http_server_port(t.server.srv, 0));
+    cr_expect_leq(recv(crowd[0], &byte, 1, 0), 0, "the oldest stranger makes room");
+    cr_expect(is_answered(&v));
+    for (size_t i = 0; i < ARRAY_LEN(crowd); i++)
+        (void)close(crowd[i]);
+    part(&v);
+    stop_secure(&t);
+}
+
 Test(http_server, another_authority_takes_the_place_of_the_one_before, .timeout = 60)
 {
     struct secure t;
@@ -982,6 +1057,12 @@ Test(http_server, a_file_without_an_authority_is_refused)
     const struct tls_files files = {.cert = t.cert, .key = t.key, .client_ca = empty};
     cr_expect_eq(tls_files_read(&files, &p, &e), -ERR_INVALID);
     cr_expect(strstr(err_msg(&e), "empty.crt holds no certificate"));
+    auto_free char *good = NULL;
+    cr_assert_eq(file_read(t.ca, 1 << 16, &good, NULL, NULL), 0);
+    auto_free char *half = xasprintf("%s%.200s", good, good);
+    write_text(&t, "empty.crt", half);
+    err_clear(&e);
+    cr_expect_eq(tls_files_read(&files, &p, &e), -ERR_INVALID, "a second one that is cut");
     t.pki = pki_free(t.pki);
     free(t.cert);
     free(t.key);
