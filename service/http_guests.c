@@ -16,20 +16,28 @@ static void send_away(struct guest *g)
     (void)shutdown(g->fd, SHUT_RDWR);
 }
 
+/* Closes the oldest until so few stay, other than the newest; known: also those that are known. */
+static void close_oldest(struct guests *gs, bool known, size_t *staying)
+{
+    for (size_t i = 0; i + 1 < gs->n && *staying > HTTP_FRONT_CONNECTIONS; i++) {
+        if (gs->all[i]->leaves || gs->all[i]->waits || (gs->all[i]->known && !known))
+            continue;
+        send_away(gs->all[i]);
+        --*staying;
+    }
+}
+
 /* Slow senders could hold all connections for ever and keep the kubelet's probes out, so the oldest
  * connection is closed to make room for the newest. One that waits for the parent is not slow, and
- * would leave no room before the answer is there. */
+ * would leave no room before the answer is there. Strangers do not push out who showed his
+ * certificate. */
 static void make_room(struct guests *gs)
 {
     size_t staying = 0;
     for (size_t i = 0; i < gs->n; i++)
         staying += !gs->all[i]->leaves;
-    for (size_t i = 0; i + 1 < gs->n && staying > HTTP_FRONT_CONNECTIONS; i++) {
-        if (gs->all[i]->leaves || gs->all[i]->waits)
-            continue;
-        send_away(gs->all[i]);
-        staying--;
-    }
+    close_oldest(gs, /* known= */ false, &staying);
+    close_oldest(gs, /* known= */ true, &staying);
 }
 
 struct guest *guests_admit(struct guests *gs, struct MHD_Connection *connection)

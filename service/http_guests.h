@@ -14,8 +14,8 @@
 struct MHD_Connection;
 
 enum {
-    /* Open connections. For one more, the oldest is closed that does not wait for an answer; where
-     * all others wait, none is. */
+    /* Open connections. For one more, the oldest is closed that does not wait for an answer, of those
+     * that are not known if there are any; where all others wait, none is. */
     HTTP_FRONT_CONNECTIONS = 64,
     /* Including those that are being closed, which count until they are gone. More than these wait
      * in the socket's queue. */
