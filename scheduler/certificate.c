@@ -57,8 +57,11 @@ bool certificate_host_is_sound(const char *host)
     return is_address(host) || (len && len <= MAX_HOST_BYTES && strspn(host, letters) == len);
 }
 
+/* As those that are made here: for the host, and signing no others. */
 static bool is_for(X509 *cert, const char *host)
 {
+    if (X509_check_ca(cert) != 0)
+        return false;
     if (is_address(host))
         return X509_check_ip_asc(cert, host, 0) == 1;
     return X509_check_host(cert, host, 0, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, NULL) == 1;
@@ -186,15 +189,15 @@ static X509 *next_of(BIO *bio)
     return cert;
 }
 
-size_t certificate_read_all(const char *pem, struct certificate *ret, size_t max)
+size_t certificate_read_all(const char *pem, const char *host, struct certificate *ret, size_t max)
 {
     auto_bio BIO *bio = BIO_new_mem_buf(pem, -1);
     size_t n = 0;
     while (n < max) {
         auto_cert X509 *cert = next_of(bio);
-        if (!cert || !view(cert, &ret[n]))
+        if (!cert)
             break;
-        n++;
+        n += is_for(cert, host) && view(cert, &ret[n]);
     }
     return n;
 }

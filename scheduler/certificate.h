@@ -33,11 +33,11 @@ bool certificate_host_is_sound(const char *host);
 int certificate_make(const char *host, int64_t from_ms, int64_t until_ms, struct tls_pair *ret,
                      struct err *e) MUST_CHECK;
 
-/* The certificates of a PEM text, up to the first that cannot be read; returns how many. ret has room
- * for max of them. */
-size_t certificate_read_all(const char *pem, struct certificate *ret, size_t max);
+/* The certificates of a PEM text that are for this host and sign no others, up to the first that cannot
+ * be read; returns how many. ret has room for max of them. */
+size_t certificate_read_all(const char *pem, const char *host, struct certificate *ret, size_t max);
 
-/* The first certificate of a text, where it is for this host and the key belongs to it. False, and
- * *ret is untouched: it is not so. */
+/* The first certificate of a text, where it is for this host, signs no others and the key belongs to
+ * it. False, and *ret is untouched: it is not so. */
 bool certificate_read_pair(const char *cert_pem, const char *key_pem, const char *host,
                            struct certificate *ret);

@@ -14,6 +14,7 @@
 #include "kubeclient/http.h"
 #include "scheduler/certificate.h"
 #include "scheduler/certificate_keeper.h"
+#include "scheduler/certificate_plan.h"
 #include "service/http_server.h"
 #include "service/listen_socket.h"
 #include "service/liveness.h"
@@ -23,7 +24,6 @@ enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
 
 /* Shorter ones would be renewed all the time, and of longer ones a stolen key would be good for years. */
 #define MIN_VALID_MS (INT64_C(10) * 1000)
-#define MAX_VALID_MS (INT64_C(366) * 24 * 3600 * 1000)
 
 struct flags {
     const char *kubeconfig, *ns, *secret, *configuration, *host, *valid, *health_addr, *level,
@@ -163,7 +163,7 @@ static int check_flags(struct flags *f, struct err *e)
     enum log_level level;
     enum log_format format;
     TRY(listen_socket_check_addr("health-addr", f->health_addr, e));
-    if (duration_parse(f->valid, MIN_VALID_MS, MAX_VALID_MS, &f->valid_ms, e) < 0)
+    if (duration_parse(f->valid, MIN_VALID_MS, CERTIFICATE_MAX_VALID_MS, &f->valid_ms, e) < 0)
         return err_wrap(e, "--valid-for");
     TRY(options_check_utf8("--secret", f->secret, e));
     TRY(options_check_utf8("--configuration", f->configuration, e));

@@ -219,7 +219,7 @@ struct certificate_keeper *certificate_keeper_new(const struct certificate_keepe
     *k = (struct certificate_keeper){.o = *o,
                                      .standing = UNSEEN,
                                      .backoff = {.base_ms = 50,
-                                                 .cap_ms = 60 * 1000,
+                                                 .cap_ms = certificate_write_gap_ms(o->valid_ms),
                                                  .factor = 2,
                                                  .jitter_pct = 20,
                                                  .reset_after_ms = INT64_C(5) * 60 * 1000}};

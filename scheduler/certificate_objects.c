@@ -55,7 +55,7 @@ void certificate_view(const json_t *secret, const json_t *configuration, const c
     read_pair(secret, host, CURRENT_CERT, CURRENT_KEY, &ret->current);
     read_pair(secret, host, NEXT_CERT, NEXT_KEY, &ret->next);
     if (old)
-        ret->n_old = certificate_read_all(old, ret->old, CERTIFICATE_MAX_OLD);
+        ret->n_old = certificate_read_all(old, host, ret->old, CERTIFICATE_MAX_OLD);
 }
 
 /* --- Writing --- */

@@ -12,6 +12,9 @@ enum {
     DUE_PART = 3,
     /* And a tenth of that, at most, is waited for API servers. */
     SETTLE_PART = 30,
+    /* A renewal's three writes have a third of a life. */
+    WRITES_PART = 30,
+    MAX_GAP_MS = 60 * 1000,
     MAX_BUNDLE = CERTIFICATE_MAX_OLD + 2,
     MAX_BUNDLE_BYTES = 1 << 20,
 };
@@ -39,6 +42,12 @@ void certificate_todo_done(struct certificate_todo *t)
     *t = (struct certificate_todo){0};
 }
 
+int64_t certificate_write_gap_ms(int64_t valid_ms)
+{
+    int64_t part = valid_ms / WRITES_PART;
+    return part < MAX_GAP_MS ? part : MAX_GAP_MS;
+}
+
 int64_t certificate_due_ms(int64_t valid_ms)
 {
     return valid_ms / DUE_PART;
@@ -49,9 +58,17 @@ static bool is_valid(const struct certificate *c, int64_t now_ms)
     return c->pem && c->from_ms <= now_ms && now_ms < c->until_ms;
 }
 
+static bool is_too_long(const struct certificate *c, int64_t now_ms, int64_t valid_ms)
+{
+    return c->until_ms - now_ms > valid_ms + CERTIFICATE_SLACK_MS;
+}
+
+/* One that is valid for longer than those that are made now is replaced, in good order. */
+
 static bool is_fresh(const struct certificate *c, int64_t now_ms, int64_t valid_ms)
 {
-    return is_valid(c, now_ms) && c->until_ms - now_ms > certificate_due_ms(valid_ms);
+    return is_valid(c, now_ms) && !is_too_long(c, now_ms, valid_ms) &&
+           c->until_ms - now_ms > certificate_due_ms(valid_ms);
 }
 
 /* --- The bundle --- */
@@ -88,18 +105,38 @@ static void collect(const struct certificate_seen *seen, int64_t now_ms, struct 
     add(ret, &seen->current, now_ms);
     add(ret, &seen->next, now_ms);
     for (size_t i = 0; i < seen->n_old; i++)
-        add(ret, &seen->old[i], now_ms);
+        if (!is_too_long(&seen->old[i], now_ms, CERTIFICATE_MAX_VALID_MS))
+            add(ret, &seen->old[i], now_ms);
 }
 
-/* As text, without one of them (NULL: with all), and no more than max. */
-static char *text_of(const struct bundle *b, const struct certificate *but, size_t max)
+static bool is_same(const struct certificate *a, const struct certificate *b)
+{
+    return a->pem && b->pem && strcmp(a->pem, b->pem) == 0;
+}
+
+static char *text_of(const struct bundle *b)
 {
     auto_sb struct sb text = SB_INIT(MAX_BUNDLE_BYTES);
-    for (size_t i = 0; i < b->n && max > 0; i++) {
-        if (but && strcmp(b->all[i]->pem, but->pem) == 0)
+    for (size_t i = 0; i < b->n; i++)
+        sb_add(&text, b->all[i]->pem);
+    return sb_take(&text);
+}
+
+/* Those that are trusted on after a promotion. What is still served comes first: others must not push
+ * it out. */
+static char *old_text(const struct certificate_seen *seen, const struct bundle *b, int64_t now_ms)
+{
+    auto_sb struct sb text = SB_INIT(MAX_BUNDLE_BYTES);
+    size_t room = CERTIFICATE_MAX_OLD;
+    if (is_valid(&seen->current, now_ms)) {
+        sb_add(&text, seen->current.pem);
+        room--;
+    }
+    for (size_t i = 0; i < b->n && room > 0; i++) {
+        if (is_same(b->all[i], &seen->next) || is_same(b->all[i], &seen->current))
             continue;
         sb_add(&text, b->all[i]->pem);
-        max--;
+        room--;
     }
     return sb_take(&text);
 }
@@ -156,7 +193,7 @@ static void promote(const struct certificate_seen *seen, const struct bundle *b,
             return rest(t, sooner(left_ms, seen->current.until_ms - now_ms));
     }
     t->step = CERTIFICATE_PROMOTE;
-    t->old = text_of(b, &seen->next, CERTIFICATE_MAX_OLD);
+    t->old = old_text(seen, b, now_ms);
 }
 
 void certificate_plan(const struct certificate_seen *seen, int64_t now_ms, int64_t valid_ms,
@@ -165,8 +202,7 @@ void certificate_plan(const struct certificate_seen *seen, int64_t now_ms, int64
     struct bundle b;
     bool is_due = !is_fresh(&seen->current, now_ms, valid_ms);
     collect(seen, now_ms, &b);
-    *ret = (struct certificate_todo){.standing = standing_of(seen, now_ms),
-                                     .bundle = text_of(&b, /* but= */ NULL, MAX_BUNDLE)};
+    *ret = (struct certificate_todo){.standing = standing_of(seen, now_ms), .bundle = text_of(&b)};
     if (!seen->has_secret)
         rest(ret, CERTIFICATE_RECHECK_MS);
     else if (is_due && !is_fresh(&seen->next, now_ms, valid_ms))

@@ -33,10 +33,18 @@ enum {
     CERTIFICATE_MAX_OLD = 4,
     /* So long API servers are given to hear of a bundle, at most. */
     CERTIFICATE_SETTLE_MS = 30 * 1000,
+    /* Clocks of those who made certificates may be off by this. */
+    CERTIFICATE_SLACK_MS = 3600 * 1000,
     /* Clocks may step: times are looked at again after this, at the latest. */
     CERTIFICATE_RECHECK_MS = 3600 * 1000,
 };
 
+/* The longest validity. Whoever had the Secret for a moment may have left certificates that end later:
+ * as old ones they are not trusted. */
+#define CERTIFICATE_MAX_VALID_MS (INT64_C(366) * 24 * 3600 * 1000)
+
+/* The longest time between two writes that follow each other. */
+int64_t certificate_write_gap_ms(int64_t valid_ms);
 /* How long a certificate of this validity has left when it is due to be renewed. */
 int64_t certificate_due_ms(int64_t valid_ms);
 

@@ -180,6 +180,35 @@ Test(certificate_plan, no_more_old_ones_are_kept_than_are_read_again)
 
 /* --- What should not be --- */
 
+/* A validity that was shortened, or somebody who had the Secret for a moment. */
+Test(certificate_plan, one_that_is_valid_for_too_long_is_renewed_in_good_order)
+{
+    struct certificate_seen seen = served("c");
+    seen.current.until_ms = 1000 * HOUR;
+    expect(seen, 0, "make, good, c");
+    seen = renewing("nc", SETTLED);
+    seen.current.until_ms = 1000 * HOUR;
+    expect(seen, 60, "announce, good, cn");
+    seen = renewing("cn", SETTLED);
+    seen.current.until_ms = 1000 * HOUR;
+    expect(seen, 60, "promote, good, cn, old c");
+}
+
+Test(certificate_plan, an_old_one_of_a_hundred_years_is_not_trusted)
+{
+    struct certificate_seen seen = served("xc");
+    seen.old[seen.n_old++] = cert('x', INT64_C(100) * 366 * 24);
+    expect(seen, 0, "announce, good, c");
+}
+
+Test(certificate_plan, old_ones_with_later_ends_do_not_push_out_what_is_served)
+{
+    struct certificate_seen seen = renewing("nvwxyc", SETTLED);
+    for (const char *c = "vwxy"; *c; c++)
+        seen.old[seen.n_old] = cert(*c, 140 - (int64_t)seen.n_old), seen.n_old++;
+    expect(seen, 60, "promote, good, nvwxyc, old cvwx");
+}
+
 Test(certificate_plan, another_bundle_is_replaced)
 {
     expect(served(""), 0, "announce, working, c");

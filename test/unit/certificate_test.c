@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/file.h"
 #include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "scheduler/certificate.h"
+#include "test/unit/pki_support.h"
 
 #define HOST "cleave-webhook.cleave-system.svc"
 #define FROM INT64_C(1700000000000)
@@ -93,15 +95,33 @@ Test(certificate, all_of_a_text_are_read_up_to_the_first_that_is_none)
     sb_addf(&text,
             "a line\n%s\n%s%s-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n%s",
             a.cert_pem, a.key_pem, b.cert_pem, a.cert_pem);
-    cr_assert_eq(certificate_read_all(text.data, all, ARRAY_LEN(all)), 2);
+    cr_assert_eq(certificate_read_all(text.data, HOST, all, ARRAY_LEN(all)), 2);
     cr_expect_str_eq(all[0].pem, a.cert_pem);
     cr_expect_str_eq(all[1].pem, b.cert_pem);
     certificate_done(&all[0]);
     certificate_done(&all[1]);
-    cr_expect_eq(certificate_read_all(text.data, all, 1), 1);
+    cr_expect_eq(certificate_read_all(text.data, HOST, all, 1), 1);
     certificate_done(&all[0]);
-    cr_expect_eq(certificate_read_all("", all, 3), 0);
-    cr_expect_eq(certificate_read_all("garbage", all, 3), 0);
+    cr_expect_eq(certificate_read_all("", HOST, all, 3), 0);
+    cr_expect_eq(certificate_read_all("garbage", HOST, all, 3), 0);
+}
+
+/* Whoever has the Secret for a moment is to leave no authority behind. */
+Test(certificate, of_a_text_those_for_others_and_authorities_are_passed_over)
+{
+    auto_tls_pair struct tls_pair ours = made(HOST);
+    auto_tls_pair struct tls_pair other = made("other");
+    struct pki *pki = pki_new();
+    auto_free char *path = pki_path(pki, "ca.crt");
+    auto_free char *ca = NULL;
+    struct certificate all[3] = {0};
+    auto_sb struct sb text = SB_INIT(100000);
+    cr_assert_eq(file_read(path, 1 << 16, &ca, NULL, NULL), 0);
+    sb_addf(&text, "%s%s%s", other.cert_pem, ca, ours.cert_pem);
+    cr_assert_eq(certificate_read_all(text.data, HOST, all, ARRAY_LEN(all)), 1);
+    cr_expect_str_eq(all[0].pem, ours.cert_pem);
+    certificate_done(&all[0]);
+    (void)pki_free(pki);
 }
 
 Test(certificate, hosts_are_names_and_addresses)
