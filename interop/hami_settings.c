@@ -13,6 +13,15 @@ enum { MAX_SHARES = 128, WHOLE_PERCENT = 100, MAX_PERCENT = 400 }; /* crds/gpupr
 
 /* --- Notices --- */
 
+/* Keys of somebody's file are shown in an administrator's terminal, which control characters move. */
+static char *shown(char *text)
+{
+    for (unsigned char *p = (unsigned char *)text; *p; p++)
+        if (*p < 0x20 || *p == 0x7f || (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0))
+            *p = '?';
+    return text;
+}
+
 void hami_notices_add(struct hami_notices *to, const char *where, const char *fmt, ...)
 {
     if (to->n == HAMI_MAX_NOTICES) {
@@ -21,7 +30,8 @@ void hami_notices_add(struct hami_notices *to, const char *where, const char *fm
     }
     va_list ap;
     va_start(ap, fmt);
-    *XPUSH(to->items, to->n) = (struct hami_notice){xstrdup(where), xvasprintf(fmt, ap)};
+    *XPUSH(to->items, to->n) =
+        (struct hami_notice){shown(xstrdup(where)), shown(xvasprintf(fmt, ap))};
     va_end(ap);
 }
 
@@ -272,13 +282,14 @@ static int read_all(const json_t *obj, const char *where, const struct key *keys
     const char *name;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)obj, name, value) {
-        auto_free char *path = xasprintf("%s.%.60s", where, name);
+        auto_free char *key = shown(xasprintf("%.60s", name));
+        auto_free char *path = xasprintf("%s.%s", where, key);
         const struct reading r = {path, into->settings, into->notices};
         const struct key *k = find_key(keys, n, name, any_case);
         if (!k)
             hami_notices_add(r.notices, path, "is not known, and nothing is done by it");
         else if (!json_is_null(value) && take(&r, k, value, e) < 0)
-            return err_wrap(e, "%.60s", name);
+            return err_wrap(e, "%s", key);
     }
     return 0;
 }

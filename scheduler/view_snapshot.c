@@ -54,7 +54,8 @@ static void add_cards(struct view *v, struct view_snapshot *s)
 static void add_pod(struct view_snapshot *s, const struct holder *h)
 {
     const struct pod_shares *of = &h->shares;
-    const char *pod = strchr(h->name, '/') + 1;
+    const char *slash = strchr(h->name, '/');
+    const char *pod = slash ? slash + 1 : h->name; /* an API server may say a pod of no namespace */
     for (size_t i = 0; i < of->n_parts; i++) {
         const struct pod_part *p = &of->parts[i];
         *XPUSH(s->shares, s->n_shares) =

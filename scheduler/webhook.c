@@ -128,8 +128,8 @@ static void on_review(void *arg, struct http_reply *reply_take, const char *body
     sb_add(&out, text);
     if (w->reviews[outcome])
         metric_add(w->reviews[outcome], 1);
-    if (outcome == WEBHOOK_UNREADABLE)
-        log_warn("Could not read an AdmissionReview", kv("error", JX_STR_AT(answer, "message")));
+    if (outcome == WEBHOOK_UNREADABLE) /* anybody can send one: the counter tells how many */
+        log_debug("Could not read an AdmissionReview", kv("error", JX_STR_AT(answer, "message")));
     http_reply_give(reply_take, outcome == WEBHOOK_UNREADABLE ? BAD_REQUEST : OK, &out);
 }
 
