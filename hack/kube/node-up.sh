@@ -273,10 +273,14 @@ on_node() { nsenter -t "$(cut -d' ' -f1 "$node/init.pid")" -m -n -- "$@"; }
 
 ctr() { on_node "$containerd/ctr" -n k8s.io "$@"; }
 
+# From a byte of its log on. It answers for its version earlier, and refuses a kubelet, which then ends, for some milliseconds.
+containerd_has_booted() { tail -c "+$(($1 + 1))" "$node/containerd.log" | grep -q 'msg="containerd successfully booted'; }
+
 start_containerd() {
-    local image has
+    local image has log_bytes
+    log_bytes=$(stat -c %s "$node/containerd.log" 2>/dev/null) || log_bytes=0
     spawn_on_node containerd env PATH="$containerd:$PATH" "$containerd/containerd" --config "$node/containerd.toml"
-    wait_until 30 "$node" containerd "it answered" ctr version
+    wait_until 30 "$node" containerd "it had booted" containerd_has_booted "$log_bytes"
     has=$(ctr images list -q)
     for image in pause busybox; do
         [[ $'\n'$has$'\n' == *$'\n'"localhost/$image:1"$'\n'* ]] || ctr images import "$images/$image.tar" >/dev/null
