@@ -28,7 +28,7 @@ from pathlib import Path
 
 import yaml
 from conftest import ROOT, wait_for
-from stack import RESTRICTED, fetch
+from stack import RESTRICTED
 
 CONFIG = ROOT / "config" / "scheduler"
 ACCOUNT = "cleave-scheduler"
@@ -61,9 +61,11 @@ def shipped_arguments(container, **instead):
 # --- the two programs ---
 
 
-# A port is given before its program binds it: to nobody else of this process, nor of the processes beside it.
-LANES = 16
-LANE = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % LANES
+# A port is given before its program binds it: to nobody else of this process, nor of the processes beside it. The last lane is of
+# those that are no worker.
+LANES = 17
+WORKER = os.environ.get("PYTEST_XDIST_WORKER")
+LANE = int(WORKER.removeprefix("gw")) % (LANES - 1) if WORKER else LANES - 1
 given_ports = set()
 
 
@@ -165,11 +167,17 @@ class Scheduler:
         self.kube = self.start_kube()
 
     def start_extender(self):
+        return Program(self.extender_process(self.kubeconfig), self.extender_is_ready)
+
+    def extender_process(self, kubeconfig):
+        """cleave-scheduler, just started; its kubeconfig may be another one than kube-scheduler's."""
         addresses = {name: f"127.0.0.1:{self.ports[name]}" for name in ("listen", "health_addr", "metrics_addr")}
         tls = {"tls_cert": self.pki / "server.crt", "tls_key": self.pki / "server.key", "client_ca": self.pki / "ca.crt"} if self.pki else {}
-        argv = shipped_arguments("scheduler", **addresses, **tls, kubeconfig=self.kubeconfig, **self.flags)
-        process = self.rig.processes("cleave-scheduler", self.rig.release("cleave-scheduler"), *argv, where=self.rig.where)
-        return Program(process, lambda: self.get("health_addr", "/readyz") == 200)
+        argv = shipped_arguments("scheduler", **addresses, **tls, kubeconfig=kubeconfig, **self.flags)
+        return self.rig.processes("cleave-scheduler", self.rig.release("cleave-scheduler"), *argv, where=self.rig.where)
+
+    def extender_is_ready(self):
+        return self.get("health_addr", "/readyz") == 200
 
     def start_kube(self):
         port = self.between.port if self.between else self.ports["listen"]
@@ -210,6 +218,7 @@ class Scheduler:
         return self.fetch(port, path, tls)[0]
 
     def metrics(self):
+        """cleave-scheduler's, as text."""
         status, text = self.fetch("metrics_addr", "/metrics")
         assert status == 200, text
         return text
@@ -228,10 +237,6 @@ class Scheduler:
             return 0, str(error)
         finally:
             connection.close()
-
-    def metrics(self):
-        """cleave-scheduler's, as text."""
-        return fetch(self.ports["metrics_addr"], "/metrics")[1]
 
     def ask(self, verb, body):
         """cleave-scheduler's answer as an object."""

@@ -15,18 +15,17 @@ from conftest import NotYet, wait_for
 from extender import SCHEDULERS, USER, free_port, post, scheduler
 from kubelet_rig import real_cluster, real_rig  # noqa: F401
 from kubelet_stub import KubeletStub
+from kubelet_work import GPU, PODS, KubeletWork
 from stack import Api, ApiError, condition, rig  # noqa: F401
 from test_fractional import CARD_MIB, RUN, limits, seen, sums, told
 from test_plugin_stub import Host
 from test_security import granted, used
 
-GPU = "nvidia.com/gpu"
 RECORD = "gpu.cleave.dev/allocation"
 HAMIS_RECORD = "hami.io/vgpu-devices-allocated"
 ROOM = "gpu.cleave.dev/room"
 CARDS = "hami.io/gpu-scheduler-policy"
 NODES = "hami.io/node-scheduler-policy"
-PODS = "/api/v1/namespaces/default/pods"
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 MANUAL = {"gpumem": 3000, "gpucores": 30}
 
@@ -39,33 +38,13 @@ class Node(Host):
 
     def __init__(self, rig, fleet):
         super().__init__(rig, KubeletStub(tempfile.mkdtemp(prefix="ck", dir="/tmp")).start(), fleet, slots=True)
-        self.rig, self.admitted = rig, {}
+        self.work = KubeletWork(rig.api, self.node.name, self.kubelet)
+        self.path = self.work.path
         self.start()
-        self.path = f"/api/v1/nodes/{self.node.name}"
         rig.api.merge(self.path, {"spec": {"taints": None}})
 
     def uuid(self, card):
         return self.node.uuid(card)
-
-    def work(self):
-        """As a kubelet does all the time: says what its plugin offers, and admits the pods that are bound to it."""
-        offered = self.kubelet.offers().get(GPU, (0, 0))[0]
-        status = self.rig.api.get(self.path)["status"]
-        if status["allocatable"].get(GPU) != str(offered):
-            self.rig.api.merge(f"{self.path}/status", {"status": {"capacity": {GPU: str(offered)}, "allocatable": {GPU: str(offered)}}})
-        bound = self.end_deleted()
-        for uid in bound.keys() - self.admitted.keys():
-            asked = {c["name"]: int(c.get("resources", {}).get("limits", {}).get(GPU, 0)) for c in bound[uid]["spec"]["containers"]}
-            name = bound[uid]["metadata"]["name"]
-            self.admitted[uid] = [self.kubelet.admit("default", name, {GPU: n}, container, uid) for container, n in asked.items() if n]
-
-    def end_deleted(self):
-        """Ends the pods that are gone, and returns those that are bound to the node, by uid."""
-        bound = {p["metadata"]["uid"]: p for p in self.rig.api.get(f"{PODS}?fieldSelector=spec.nodeName={self.node.name}")["items"]}
-        for uid in self.admitted.keys() - bound.keys():
-            for pod in self.admitted.pop(uid):
-                self.kubelet.end(pod)
-        return bound
 
     def shares(self):
         """[(pod, card, MiB, percent)], as the Device has them."""
@@ -115,7 +94,7 @@ class World:
 
         def look():
             for n in self.nodes:
-                n.work()
+                n.work.do()
             self.meanwhile()
             return predicate()
 
@@ -326,7 +305,7 @@ def test_a_refused_pod_is_woken_when_the_agent_has_released_a_share(world):
         before = len(filters)
         w.delete(gone)
         wait_for(lambda: len(filters) > before, 30, "the pod to be tried again")
-    node.end_deleted()
+    node.work.end_deleted()
     wait_for(lambda: ROOM in w.rig.api.get(node.path)["metadata"].get("annotations", {}), 30, "the Node to be told to have room")
     w.wait_shares(late)
 
