@@ -18,7 +18,7 @@ struct wake {
     struct controller *workers; /* NULL once handed over */
     struct wq *queue;
     struct metric_series *woken; /* NULL: not counted */
-    atomic_bool refused;         /* a pod was, since the last write */
+    atomic_bool refused;         /* a pod was, or may have been, since the last write */
     atomic_bool judging;         /* a pod is being judged */
 };
 
@@ -58,7 +58,7 @@ static int work(void *self, struct scope *s, const struct object_key *k, struct 
 struct wake *wake_new(struct kc *kc, const struct clock *clk, struct metrics *metrics)
 {
     struct wake *w = xmalloc(sizeof(*w));
-    *w = (struct wake){.kc = kc, .clk = clk};
+    *w = (struct wake){.kc = kc, .clk = clk, .refused = true};
     w->workers = controller_new("wake", work, w, /* workers= */ 1, clk);
     w->queue = controller_queue(w->workers);
     if (metrics) {

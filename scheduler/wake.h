@@ -10,7 +10,7 @@
  * anything happens in the cluster that it watches; but a share is free only once its agent has
  * released it, which kube-scheduler does not see. So the Node is told, in the annotation below, that it
  * has more room than before. Only where a pod was refused, and at most once in WAKE_DELAY_MS for a
- * node.
+ * node. Pods may have been refused before the start: then the first node that is seen is told.
  */
 
 #define WAKE_ANNOTATION "gpu.cleave.dev/room"

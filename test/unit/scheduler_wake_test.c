@@ -12,16 +12,21 @@ static const struct kc_resource nodes = {"", "v1", "nodes", "Node", false};
 static struct wake *wake;
 static struct controller *workers;
 
-static void set_up(void)
+static void add_node(const char *name)
+{
+    auto_err struct err e = {0};
+    auto_json json_t *node = json_pack("{s:s,s:s,s:{s:s}}", "apiVersion", "v1", "kind", "Node",
+                                       "metadata", "name", name);
+    const struct kc_target t = {.res = &nodes};
+    cr_assert_eq(kc_create(town_kc, town_scope, &t, &(struct kc_write){.body = node}, NULL, &e), 0);
+}
+
+static void start(void)
 {
     town_set_up();
     wake = wake_new(town_kc, town_clk, /* metrics= */ NULL);
     workers = wake_workers(wake);
-    auto_err struct err e = {0};
-    auto_json json_t *node =
-        json_pack("{s:s,s:s,s:{s:s}}", "apiVersion", "v1", "kind", "Node", "metadata", "name", "a");
-    const struct kc_target t = {.res = &nodes};
-    cr_assert_eq(kc_create(town_kc, town_scope, &t, &(struct kc_write){.body = node}, NULL, &e), 0);
+    add_node("a");
 }
 
 static void tear_down(void)
@@ -31,6 +36,23 @@ static void tear_down(void)
     town_tear_down();
 }
 
+static void do_what_is_due(void)
+{
+    clock_fake_advance(town_clk, WAKE_DELAY_MS);
+    while (controller_step(workers, town_scope)) {
+    }
+}
+
+/* Nobody who was refused before the start waits any more. */
+static void set_up(void)
+{
+    start();
+    add_node("first");
+    wake_grown(wake, "first");
+    do_what_is_due();
+}
+
+TestSuite(scheduler_wake_start, .init = start, .fini = tear_down);
 TestSuite(scheduler_wake, .init = set_up, .fini = tear_down);
 
 /* What the node was told, once everything that is due was done. Caller frees; NULL: nothing. */
@@ -39,9 +61,7 @@ static char *told(void)
     auto_err struct err e = {0};
     auto_json json_t *node = NULL;
     const struct kc_target t = {.res = &nodes, .name = "a"};
-    clock_fake_advance(town_clk, WAKE_DELAY_MS);
-    while (controller_step(workers, town_scope)) {
-    }
+    do_what_is_due();
     cr_assert_eq(kc_get(town_kc, town_scope, &t, &node, &e), 0, "%s", err_msg(&e));
     return xstrdup(JX_STR_AT(node, "metadata", "annotations", WAKE_ANNOTATION));
 }
@@ -50,6 +70,16 @@ static void refuse_one(void)
 {
     wake_begin(wake);
     wake_end(wake, /* refused= */ true);
+}
+
+Test(scheduler_wake_start, a_pod_that_was_refused_before_the_start_is_woken)
+{
+    wake_grown(wake, "a");
+    auto_free char *first = told();
+    cr_expect_not_null(first);
+    wake_grown(wake, "a");
+    auto_free char *same = told();
+    cr_expect_str_eq(same, first, "nobody was refused since");
 }
 
 Test(scheduler_wake, room_that_grows_while_a_pod_is_judged_wakes_it_if_it_is_refused)
