@@ -31,6 +31,10 @@ enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
 /* The threads share this many heaps: one for each thread would leave idle memory in all of them. */
 enum { MALLOC_ARENAS = 2 };
 
+/* Timeout of a request to the API server. All are small, and while one that wakes refused pods has no
+ * answer, they wait. */
+enum { REQUEST_MS = 15000 };
+
 /* Pods that have ended hold nothing. */
 #define UNFINISHED "status.phase!=Succeeded,status.phase!=Failed"
 
@@ -195,7 +199,8 @@ static void make_parts(struct process *p)
 
 static int assemble(struct process *p, const struct flags *f, struct err *e)
 {
-    const struct kc_http_opts o = {.user_agent = "cleave-scheduler/" CLEAVE_VERSION};
+    const struct kc_http_opts o = {.user_agent = "cleave-scheduler/" CLEAVE_VERSION,
+                                   .request_timeout_ms = REQUEST_MS};
     TRY(kc_config_discover(f->kubeconfig, environ, &p->config, e));
     TRY(kc_http_new(&p->config, &o, &p->kc, e));
     p->metrics = metrics_new();
