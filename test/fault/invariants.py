@@ -5,6 +5,7 @@ Records are those of the audit log (writes that were done), of the simulator's l
 its pods. No I/O here: test_oracle.py feeds each of them what is right and what is not.
 """
 
+import json
 import re
 import time
 from collections import Counter
@@ -15,6 +16,8 @@ CLAIM_S = 10
 LAG_S = 0.5
 NOTED_S = 0.25  # a kubelet acknowledges no list, and its stub's thread, on a busy machine, notes one so late; grants are refused at once
 CONTROLLER = "system:serviceaccount:cleave-system:cleave-controller"
+SCHEDULER = "system:serviceaccount:cleave-system:cleave-scheduler"
+RECORD = "gpu.cleave.dev/allocation"
 
 
 def what(event):
@@ -43,6 +46,26 @@ def offers_of(writes, name):
         verb, resource, of = what(e)
         if of == name and resource in ("nodes", "nodes/status") and verb != "delete":
             yield seconds(e["stageTimestamp"]), e.get("responseObject", {}).get("status", {}).get("allocatable", {})
+
+
+def bindings_of(writes):
+    """(time, pod, record) of each pod that the scheduler bound; None: without a record."""
+    for e in writes:
+        verb, resource, name = what(e)
+        if (verb, resource, e["user"].get("username")) == ("create", "pods/binding", SCHEDULER) and e["responseStatus"]["code"] < 300:
+            notes = e["requestObject"]["metadata"].get("annotations", {})
+            yield seconds(e["stageTimestamp"]), name, json.loads(notes.get(RECORD, "null"))
+
+
+def shares_of(card):
+    """[(MiB, percent, pods)]: the shares that a status shows of a card."""
+    shares = [p for p in card.get("partitions", []) if p.get("profile") == "share"]
+    return [(p["slice"]["memoryMiB"], p["slice"]["computePercent"], [user["name"] for user in p.get("inUseBy", [])]) for p in shares]
+
+
+def limits_of(card):
+    """What all its shares together may have, as a status says it, and no more than a card has."""
+    return {"memoryMiB": card["memoryMiB"], "computePercent": 100, "maxShares": card.get("fractional", {}).get("maxShares", 0)}
 
 
 def history_of(log, offset):
@@ -103,6 +126,37 @@ def oversold(status, at, name):
         sums = {k: sum(p[k] for p, _, _ in parts) for k in limits}
         limits["memoryMiB"], sums["memoryMiB"] = card.get("memoryMiB", 0), sum(p["memoryMiB"] for p, _, _ in parts)
         yield from (f"S2: card {card['index']} of {name} has {limits[k]} {k}, and {sums[k]} are given out at {at:.3f}" for k in limits if sums[k] > limits[k])
+
+
+def overshared(status, at, name):
+    """The shares that a status shows fit on their cards."""
+    for card in status.get("devices", []):
+        if shares := shares_of(card):
+            yield from exceeded(limits_of(card), shares, f"card {card['index']} of {name}", at)
+
+
+def exceeded(limits, shares, card, at):
+    """shares: (MiB, percent, ...)."""
+    sums = {"memoryMiB": sum(s[0] for s in shares), "computePercent": sum(s[1] for s in shares), "maxShares": len(shares)}
+    yield from (f"S2: {card} has {limits[k]} {k} for shares, and {sums[k]} are given out at {at:.3f}" for k in sums if sums[k] > limits[k])
+
+
+def overbound(bindings, ended, cards):
+    """What records give to pods that are bound and not deleted yet fits on the cards, and each pod is bound once.
+    bindings: (time, pod, record); ended: {pod: when its deletion was sent}; cards: {uuid: limits}."""
+    given = {}  # pod: [(uuid, MiB, percent)]
+    for at, pod, record in sorted(bindings, key=lambda b: b[0]):
+        if pod in given:
+            yield f"S2: {pod} is bound once more at {at:.3f}"
+        if not record:
+            yield f"S2: {pod} is bound without a record at {at:.3f}"
+        given[pod] = [(s["u"], s["m"], s["c"]) for c in (record or {}).get("c", []) for s in c["s"]]
+        live = [share for p, shares in given.items() if ended.get(p, at) >= at for share in shares]
+        for uuid in sorted({share[0] for share in given[pod]}):
+            if uuid not in cards:
+                yield f"S2: {pod} is bound with a share of {uuid} at {at:.3f}; there is no such card"
+            else:
+                yield from exceeded(cards[uuid], [share[1:] for share in live if share[0] == uuid], f"card {uuid}", at)
 
 
 def granted_twice(holds, history, name):

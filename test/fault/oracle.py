@@ -14,14 +14,18 @@ from collections import Counter
 import library
 from invariants import (
     NOTED_S,
+    bindings_of,
     disturbed,
     granted_twice,
     half_undone,
     history_of,
     leaderless,
     lies,
+    limits_of,
     offers_of,
+    overbound,
     overdrawn,
+    overshared,
     oversold,
     restless,
     seconds,
@@ -36,11 +40,12 @@ from invariants import (
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 # Of a history, not of a state: who was away saw fewer changes.
-UNSAID = ("uid", "resourceVersion", "managedFields", "creationTimestamp", "generation", "observedGeneration")
+UNSAID = ("uid", "resourceVersion", "managedFields", "creationTimestamp", "generation", "observedGeneration", "gpu.cleave.dev/room")
 # What Kubernetes' own controllers say of a Node, each in its own time.
 THEIRS = re.compile(r"node(\.alpha)?\.kubernetes\.io/")
 # In the order of UUIDs, which are other ones each time.
 UNORDERED = ("partitions", "conditions", "inUseBy", "devices")
+NUMBERS = ("giID", "ciID", "id")  # that the driver gives, or the kubelet by its choice of a slot
 CHANGES = ("nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceDestroy", "nvmlDeviceSetMigMode")
 
 
@@ -79,7 +84,7 @@ class Outcome:
         }
 
     def dictionary(self, world):
-        words = {world.rig.id: "T"}
+        words = {**world.workload.words(), world.rig.id: "T"}
         for n, node in enumerate(world.nodes):
             hardware = node.hardware()
             words |= {card["uuid"]: f"GPU-{n}-{i}" for i, card in enumerate(hardware["gpus"] + hardware["metax"])}
@@ -99,7 +104,7 @@ class Outcome:
             return sorted(items, key=lambda i: json.dumps(i, sort_keys=True)) if key in UNORDERED else items
         if isinstance(value, str):
             return "TIME" if key.endswith("timestamp") else self.translate(value)
-        return "N" if key in ("giID", "ciID") else value
+        return "N" if key in NUMBERS else value
 
     def hardware_counts(self, world):
         """What was made and destroyed. Who is killed in the middle of a change goes back and makes it again."""
@@ -124,6 +129,9 @@ class Outcome:
             yield from granted_twice(holds_on(world, node), history_of(self.log[node.name], offset()), node.name)
             for at, said in statuses(self.writes, node.name):
                 yield from oversold(said, at, node.name)
+                yield from overshared(said, at, node.name)
+        cards = {card["uuid"]: limits_of(card) for node in world.nodes for card in node.cards_told()}
+        yield from overbound(bindings_of(world.rig.writes()), world.workload.ended, cards)
 
     def preconditions(self, world):
         """S3"""

@@ -24,10 +24,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 
+import catalog  # noqa: E402
 import library  # noqa: E402
 import oracle  # noqa: E402
 import plans  # noqa: E402
-import workloads  # noqa: E402
 import world  # noqa: E402
 from conftest import ROOT, RUNS, Cluster, remove_stale_runs  # noqa: E402
 
@@ -187,7 +187,7 @@ def done_before(outputs):
 
 
 def run_all(lanes, options, simulator):
-    names = {plans.read(Path(p))[0] for p in options.plan} or options.workload or workloads.ALL
+    names = {plans.read(Path(p))[0] for p in options.plan} or options.workload or catalog.ALL
     known = references(lanes, names, patiently=not (options.sample or options.plan))
     done = done_before(options.done)
     todo = [plan for plan in chosen(options, known, simulator) if in_shard(plan, *options.shard) and f"{plan[1]}: {plan[3]}" not in done]
@@ -218,7 +218,7 @@ def report(tally):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workload", action="append", choices=workloads.ALL)
+    parser.add_argument("--workload", action="append", choices=catalog.ALL)
     parser.add_argument("--kind", action="append", choices=plans.KINDS)
     parser.add_argument("--jobs", type=int, default=1, help="so many at once, each on a control plane of its own")
     parser.add_argument("--sample", type=int, default=0, help="only so many plans of each workload, and one of each kind, library and class of calls")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The judge, judged: each invariant is fed one record that is right and one that is not, and must tell them apart."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -109,6 +110,56 @@ def test_s2_a_grant_is_of_what_is_there_and_for_one_pod():
     only(inv.granted_twice([held(4, until=6.0), held(4, since=7.0)], HISTORY, NODE))
     only(inv.granted_twice([held(4), held(4, since=7.0)], HISTORY, NODE), "S2")
     only(inv.granted_twice([held(2)], HISTORY, NODE), "S2")
+
+
+def shared(*shares, memory=80000, most=2):
+    """A status of a card with shares of so many MiB and percent."""
+    parts = [{"uuid": str(i), "profile": "share", "slice": {"memoryMiB": m, "computePercent": c}} for i, (m, c) in enumerate(shares)]
+    return {"devices": [{"index": 0, "uuid": "U", "memoryMiB": memory, "fractional": {"maxShares": most}, "partitions": parts}]}
+
+
+def test_s2_shares_fit_on_their_card():
+    only(inv.overshared(shared((40000, 50), (40000, 50)), at(5), NODE))
+    only(inv.overshared(status("0:4", "4:4"), at(5), NODE))
+    only(inv.overshared(shared((40000, 50), (40001, 50)), at(5), NODE), "S2")
+    only(inv.overshared(shared((40000, 50), (40000, 51)), at(5), NODE), "S2")
+    only(inv.overshared(shared((1, 0), (1, 0), (1, 0)), at(5), NODE), "S2")
+
+
+def bound(second, pod, *shares, user=inv.SCHEDULER, code=201, notes=None):
+    """The record that a pod is bound with: (uuid, MiB, percent) each."""
+    record = {"v": 1, "c": [{"n": "main", "s": [{"u": u, "m": m, "c": c} for u, m, c in shares]}], "p": 0}
+    notes = {inv.RECORD: json.dumps(record)} if notes is None else notes
+    return write(second, "create", "pods/binding", pod, user, code, requestObject={"metadata": {"annotations": notes}})
+
+
+LIMITS = {card: {"memoryMiB": 80000, "computePercent": 100, "maxShares": 2} for card in ("U", "V")}
+
+
+def overbound(*writes, **ended):
+    return inv.overbound(inv.bindings_of(writes), {pod: at(second) for pod, second in ended.items()}, LIMITS)
+
+
+def test_s2_records_of_bound_pods_fit_on_the_cards():
+    only(overbound(bound(1, "a", ("U", 40000, 50)), bound(2, "b", ("U", 40000, 50)), bound(3, "c", ("V", 80000, 100))))
+    only(overbound(bound(1, "a", ("U", 40000, 0)), bound(2, "b", ("U", 40001, 0))), "S2")
+    only(overbound(bound(1, "a", ("U", 1, 50)), bound(2, "b", ("U", 1, 51))), "S2")
+    only(overbound(bound(1, "a", ("U", 1, 0), ("V", 1, 0)), bound(2, "b", ("U", 1, 0)), bound(3, "c", ("U", 1, 0))), "S2")
+    only(overbound(bound(1, "a", ("W", 1, 0))), "S2")
+
+
+def test_s2_a_pod_counts_until_its_deletion_was_sent():
+    pods = [bound(1, "a", ("U", 80000, 0)), bound(5, "b", ("U", 80000, 0))]
+    only(overbound(*pods, a=4))
+    only(overbound(*pods, a=6), "S2")
+
+
+def test_s2_a_pod_is_bound_once_and_with_a_record():
+    a = ("U", 1, 0)
+    only(overbound(bound(1, "a", a), bound(2, "a", a, code=409), bound(3, "b", a)))
+    only(overbound(bound(1, "a", a), bound(2, "a", a)), "S2")
+    only(overbound(bound(1, "a", notes={})), "S2")
+    only(overbound(bound(1, "a", notes={}, user="system:kube-scheduler")))
 
 
 # --- S3 ---

@@ -27,9 +27,11 @@ class Workload:
     """world has the rig, its nodes, and the programs; one node of two cards, unless a workload says otherwise."""
 
     nodes, fleet = 1, {"h100-80": 2}
+    slots = False  # its agents may read pods
     spared, spared_offer = (), {}  # cards that are not asked to change, and what they offer all the while
     ordered = True  # the agent is there when the change is ordered
     profile = None
+    ended = {}  # pods that were deleted: {name: when}
 
     def __init__(self, world):
         self.world, self.rig = world, world.rig
@@ -44,6 +46,10 @@ class Workload:
     def offers(self, node):
         """What its kubelet was told that it offers: (time, {resource: count})."""
         return []
+
+    def words(self):
+        """Names of this run, and what to read for them where runs are compared."""
+        return {}
 
     def close(self):
         """Takes away what the rig does not."""
@@ -319,9 +325,3 @@ class Evicted(Served):
         wait_for(lambda: self.rig.api.get(path)["metadata"].get("deletionTimestamp"), self.world.patience, "the eviction")
         self.let_go()
         self.rig.api.delete(path, now=True)
-
-
-ALL = {
-    w.__name__: w
-    for w in (FirstProfile, ProfileChange, OneOfTwo, LabelChange, Slices, ProfileReturns, NodeReturns, AgentUpgrade, FailingLayout, PodHolds, Evicted)
-}

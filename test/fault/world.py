@@ -10,13 +10,13 @@ import time
 
 import library
 import oracle
+from catalog import ALL
 from conftest import Processes, wait_for
 from invariants import LAG_S
 from library import CallHarm
 from proxy import FaultProxy
 from stack import Api, Rig, install
 from twin import Twin
-from workloads import ALL
 
 DONE_S = 60  # after the last harm all is as wanted within this time
 QUIET_S = 3.0  # then nobody writes for this long: three readings of the hardware
@@ -168,15 +168,19 @@ class World:
 
     def open(self):
         for _ in range(self.workload.nodes):
-            node = self.rig.node(self.workload.fleet, start=False)
+            node = self.rig.node(self.workload.fleet, start=False, slots=self.workload.slots)
             self.nodes.append(node)
             self.workload.furnish(node)
             self.start_agent(node)
         credentials = self.proxy.kubeconfig(self.rig.controller_kubeconfig("controller"), "controller")
         # By the same name, as one StatefulSet's pod has it: its Lease needs no waiting for.
-        self.programs["controller"] = Program(lambda: self.rig.controller(kubeconfig=credentials, identity="controller", wait=False), self.is_supervising)
+        self.start("controller", lambda: self.rig.controller(kubeconfig=credentials, identity="controller", wait=False))
         for node in self.nodes:
             node.wait_ready(60)
+
+    def start(self, by, begin):
+        """A program that harm may strike; begin() starts it and returns its Process."""
+        self.programs[by] = Program(begin, self.is_supervising)
 
     def is_supervising(self):
         return self.supervising

@@ -30,6 +30,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "fault"), str(HERE.parent / "e2e")]
 
+import catalog  # noqa: E402
 import stack  # noqa: E402
 import vitals  # noqa: E402
 import workloads  # noqa: E402
@@ -97,7 +98,7 @@ class Fleet(workloads.Workload):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-workloads.ALL["Fleet"] = Fleet
+catalog.ALL["Fleet"] = Fleet
 
 
 class SoakWorld(World):
