@@ -96,8 +96,9 @@ static const struct key section_keys[] = {
     {"defaultGPUNum",
      WHOLE,
      {"1"},
-     "a container that names a size and no number gets one share, where config/scheduler-defaults "
-     "is installed, and is refused elsewhere. Write nvidia.com/gpu into the pods",
+     "a container that names a size and no number gets one share, where config/scheduler-webhook or "
+     "config/scheduler-defaults is installed, and is refused elsewhere. Write nvidia.com/gpu into "
+     "the pods",
      false},
     {"overwriteEnv",
      SWITCH,
