@@ -80,6 +80,8 @@ class Plugin:
         options = (("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", MAX_RECEIVE))
         self.channel = grpc.insecure_channel(f"unix:{stub.plugins / request.endpoint}", options)
         self.stream = None
+        self.closing = threading.Lock()  # a channel that is closed while a call begins on it leaves that call waiting for ever
+        self.closed = False
         self.end_code = None
         self.stopped = False
         self.lists = 0  # messages of the stream so far
@@ -95,7 +97,10 @@ class Plugin:
     def watch(self):
         """Reads lists until the stream ends."""
         stub = self.channel.unary_stream(PLUGIN + "ListAndWatch", dp.Empty.SerializeToString, dp.ListAndWatchResponse.FromString)
-        self.stream = stub(dp.Empty())
+        with self.closing:
+            if self.closed:
+                return
+            self.stream = stub(dp.Empty())
         try:
             for message in self.stream:
                 self.stub.gate.wait()
@@ -114,7 +119,11 @@ class Plugin:
         return True
 
     def close(self):
-        self.channel.close()
+        with self.closing:
+            self.closed = True
+            if self.stream:
+                self.stream.cancel()
+            self.channel.close()
 
 
 class Pod:
@@ -165,6 +174,7 @@ class KubeletStub:
         self.calls = collections.Counter()
         self.server = self.pod_server = None
         self.pools = []
+        self.gone = set()  # uids of pods that ended: the API server says so to a kubelet that starts, whatever its checkpoint has
         self.forget()
 
     def forget(self):
@@ -419,6 +429,7 @@ class KubeletStub:
 
     def end(self, pod):
         with self.lock:
+            self.gone.add(pod.uid)
             self.pods = [p for p in self.pods if p.uid != pod.uid]
 
     def forget_ended(self):
@@ -495,7 +506,8 @@ class KubeletStub:
                 pod = pods.setdefault(entry["PodUID"], Pod(*entry["Stub"], entry["ContainerName"], entry["PodUID"]))
                 pod.devices[entry["ResourceName"]] = entry["DeviceIDs"]["-1"]
                 pod.answers[entry["ResourceName"]] = dp.ContainerAllocateResponse.FromString(base64.b64decode(entry["AllocResp"]))
-            self.pods, self.record = list(pods.values()), list(pods.values())
+            self.record = list(pods.values())
+            self.pods = [pod for pod in self.record if pod.uid not in self.gone]
 
 
 def held_devices(pod):
