@@ -148,7 +148,7 @@ static const struct key node_keys[] = {
 
 /* --- Reading --- */
 
-/* What is read: its path for messages, what it sets, and who is told. */
+/* A value that is being read: its path for messages, the settings that it changes, and the notices. */
 struct reading {
     const char *where;
     struct hami_settings *settings;

@@ -35,7 +35,7 @@ void hami_notices_done(struct hami_notices *n);
 struct hami_settings {
     int64_t shares, memory_percent, compute_percent;
 };
-/* Where nothing is said: HAMi's chart's. */
+/* The settings of HAMi's chart, for what a file does not say. */
 #define HAMI_SETTINGS_DEFAULT ((struct hami_settings){10, 100, 100})
 
 /* The section nvidia of device-config.yaml. Settings that it does not say, or says as 0, stay.

@@ -63,7 +63,7 @@ static bool is_too_long(const struct certificate *c, int64_t now_ms, int64_t val
     return c->until_ms - now_ms > valid_ms + CERTIFICATE_SLACK_MS;
 }
 
-/* One that is valid for longer than those that are made now is replaced, in good order. */
+/* A certificate that is valid for longer than those that are made now counts as due. */
 
 static bool is_fresh(const struct certificate *c, int64_t now_ms, int64_t valid_ms)
 {
@@ -122,8 +122,8 @@ static char *text_of(const struct bundle *b)
     return sb_take(&text);
 }
 
-/* Those that are trusted on after a promotion. What is still served comes first: others must not push
- * it out. */
+/* The certificates that stay trusted after a promotion. The one that is still served comes first:
+ * others must not push it out. */
 static char *old_text(const struct certificate_seen *seen, const struct bundle *b, int64_t now_ms)
 {
     auto_sb struct sb text = SB_INIT(MAX_BUNDLE_BYTES);

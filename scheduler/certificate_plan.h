@@ -48,8 +48,8 @@ int64_t certificate_write_gap_ms(int64_t valid_ms);
 /* How long a certificate of this validity has left when it is due to be renewed. */
 int64_t certificate_due_ms(int64_t valid_ms);
 
-/* What is there. A certificate without pem: none, or one that cannot be served: it is for another host,
- * or the key beside it is another's. */
+/* The Secret and the configuration as they are. A certificate without pem: none, or one that cannot be
+ * served, because it is for another host, signs others, or has a foreign key beside it. */
 struct certificate_seen {
     bool has_secret, has_configuration;
     struct certificate current, next, old[CERTIFICATE_MAX_OLD];

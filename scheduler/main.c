@@ -236,7 +236,7 @@ static int check_webhook(const struct flags *f, struct err *e)
     return 0;
 }
 
-/* Whoever reaches the port may have pods bound. */
+/* The extender's port lets whoever reaches it have pods bound. */
 static int check_listen(const struct flags *f, struct err *e)
 {
     const struct tls_files *tls = &f->extender_tls;

@@ -21,7 +21,7 @@ void quota_add_index(struct store *quotas);
 struct quota_use {
     int64_t memory_mib, percent;
 };
-/* What a quota with one of the words allows; -1: any amount. */
+/* The bounds of a quota that has one of the words; -1: any amount. */
 struct quota_use quota_most(const struct object *quota);
 /* Adds what a pod's shares take. */
 void quota_use_add(struct quota_use *u, const struct pod_shares *s);

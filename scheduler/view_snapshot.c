@@ -55,7 +55,9 @@ static void add_pod(struct view_snapshot *s, const struct holder *h)
 {
     const struct pod_shares *of = &h->shares;
     const char *slash = strchr(h->name, '/');
-    const char *pod = slash ? slash + 1 : h->name; /* an API server may say a pod of no namespace */
+    if (!slash) /* an API server may send a pod without a namespace */
+        return;
+    const char *pod = slash + 1;
     for (size_t i = 0; i < of->n_parts; i++) {
         const struct pod_part *p = &of->parts[i];
         *XPUSH(s->shares, s->n_shares) =

@@ -168,7 +168,7 @@ static bool is_hamis(const json_t *docs)
     return false;
 }
 
-/* What is not done here is told beside the profiles, which are for another program to read. */
+/* Notices of what is not done here go to stderr: the profiles on stdout are for another program. */
 static int import_hami(const json_t *docs, json_t **ret, struct err *e)
 {
     auto_hami_import struct hami_import import = {0};
