@@ -473,8 +473,8 @@ def agent_with_all():
             switches, cpu = before[who]
             # A node with a driver has the driver's library in the simulator's place.
             resident, simulated = resident_mib(pid), simulator_mib(pid)
-            show("agent", f"all on, {who}: resident memory without the simulator's", f"{resident - simulated:.1f} MiB", AIMS_MIB[who == "agent"])
-            show("agent", f"all on, {who}: resident / anonymous memory", f"{resident:.1f} / {anonymous_mib(pid):.1f} MiB")
+            show("agent", f"all on, {who}: resident / anonymous memory", f"{resident:.1f} / {anonymous_mib(pid):.1f} MiB", AIMS_MIB[who == "agent"])
+            show("agent", f"all on, {who}: resident memory without the simulator's", f"{resident - simulated:.1f} MiB")
             show("agent", f"all on, {who}: proportional memory", f"{proportional_mib(pid):.1f} MiB")
             show("agent", f"all on, {who}: wake-ups a second while idle", f"{(context_switches(pid) - switches) / seconds:.3f}", "aim < 0.1")
             show("agent", f"all on, {who}: CPU while idle", f"{(cpu_s(pid) - cpu) / seconds * 100:.2f} %")
