@@ -46,6 +46,8 @@ SAN := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-po
 # No path of the machine and nothing unused in it: two builds are the same, bit for bit, and small.
 NO_FOLDER := -ffile-prefix-map=$(CURDIR)=.
 FLAGS_release := -O2 -g $(HARDEN) -ftrivial-auto-var-init=zero -ffunction-sections -fdata-sections $(NO_FOLDER)
+# The agent's own code waits for hardware, on every node: small counts more than fast.
+build/release/nodeagent/%.o: CFLAGS += -Os
 FLAGS_san := -O1 -g1 $(SAN) $(NO_FOLDER)
 # The tests themselves run once: without optimising they are compiled in half the time.
 build/san/test/unit/%.o: CFLAGS += -O0
@@ -63,12 +65,12 @@ LINK_fuzz := $(SAN) -fsanitize=fuzzer
 CPPFLAGS := -D_GNU_SOURCE -I. -I$(B)/gen $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 CFLAGS := -std=gnu17 $(WARN) $(WARN_$(CC)) $(FLAGS_$(VARIANT)) -pthread
 LDFLAGS := $(LINK_$(VARIANT)) -pthread
-LDLIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -ldl -lm
+LDLIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -ldl
 # The release build has the libraries in it, libcurl as hack/images/curl.sh builds it (docs/adr/0030);
 # its maps say which files they are. The others load Debian's.
 ifeq ($(VARIANT),release)
 CURL := $(shell hack/images/curl.sh --folder)/lib/libcurl.a
-LDLIBS := -Wl,-Bstatic $(patsubst -lcurl,$(CURL),$(filter-out -ldl -lm,$(LDLIBS))) -Wl,-Bdynamic -ldl -lm
+LDLIBS := -Wl,-Bstatic $(patsubst -lcurl,$(CURL),$(filter-out -ldl,$(LDLIBS))) -Wl,-Bdynamic -ldl
 MAP = -Wl,-Map=$@.map
 endif
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "interop/hami_settings.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -206,9 +205,9 @@ static void take_shares(const struct reading *r, int64_t n)
 /* To the nearest percent. */
 static void take_scaling(const struct reading *r, double x, int64_t *ret)
 {
-    int64_t percent = x > MAX_PERCENT ? INT32_MAX : (int64_t)lround(x * WHOLE_PERCENT);
     if (x == 0)
         return;
+    int64_t percent = x > MAX_PERCENT ? INT32_MAX : (int64_t)(x * WHOLE_PERCENT + 0.5);
     if (percent < WHOLE_PERCENT)
         hami_notices_add(r->notices, r->where,
                          "is %g, and a card is given out as a whole at least: its shares have "
