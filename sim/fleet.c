@@ -568,7 +568,7 @@ static bool load(struct reader *r)
 
 int fleet_fill(void *arg, struct state_file *file)
 {
-    struct reader r = {.path = arg, .file = file, .hw = &file->hw[0]};
+    struct reader r = {.path = arg, .file = file, .hw = &file->copies[0].hw};
     if (!load(&r))
         return NVML_ERROR_DRIVER_NOT_LOADED;
     defaults(r.hw);

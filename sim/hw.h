@@ -114,11 +114,11 @@ struct hw {
     uint64_t serials; /* the last serial given out */
     uint64_t random;  /* state of the UUID generator */
     uint64_t event_sequence;
+    struct hw_event events[HW_MAX_EVENTS]; /* ring: event s is at s % HW_MAX_EVENTS */
     struct hw_fabric fabric;
     struct hw_gpu gpus[HW_MAX_GPUS];
     struct mx_card mx_cards[MX_MAX_CARDS];
     struct hw_proc procs[HW_MAX_PROCS];
-    struct hw_event events[HW_MAX_EVENTS]; /* ring: event s is at s % HW_MAX_EVENTS */
 };
 
 /* The model of a GPU of this hardware; never NULL for a GPU made by hw_init or a fleet. */

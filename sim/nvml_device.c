@@ -30,10 +30,12 @@ static uint32_t nth_visible(const struct hw *hw, unsigned int index)
     return HW_NONE;
 }
 
-static int give_device(const struct call *c, uint32_t gpu, int otherwise, nvmlDevice_t *device)
+/* The log says which card was found. */
+static int give_device(struct call *c, uint32_t gpu, int otherwise, nvmlDevice_t *device)
 {
     if (gpu == HW_NONE)
         return otherwise;
+    c->turn.record.gpu = gpu;
     if (c->hw->gpus[gpu].lost)
         return NVML_ERROR_GPU_IS_LOST;
     *device = handle_of_gpu(gpu);
@@ -57,7 +59,6 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *dev
 {
     struct call c = {.id = CALL_nvmlDeviceGetHandleByIndex_v2};
     int rc = call_enter(&c, NULL, ON_NOTHING);
-    call_args(&c, "index=%u", index);
     if (rc == NVML_SUCCESS && device == NULL)
         rc = NVML_ERROR_INVALID_ARGUMENT;
     if (rc == NVML_SUCCESS)
@@ -82,7 +83,7 @@ static int find_mig_uuid(const struct hw *hw, uint32_t gpu, const char *uuid, nv
     return NVML_ERROR_NOT_FOUND;
 }
 
-static int find_uuid(const struct call *c, const char *uuid, nvmlDevice_t *device)
+static int find_uuid(struct call *c, const char *uuid, nvmlDevice_t *device)
 {
     int rc = NVML_ERROR_NOT_FOUND;
     for (uint32_t i = 0; i < c->hw->gpu_count && rc == NVML_ERROR_NOT_FOUND; i++) {
@@ -111,7 +112,7 @@ nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
 }
 
 /* The 16 bytes of the binary form have no prefix: a card's or a MIG device's. */
-static int find_binary_uuid(const struct call *c, const unsigned char *bytes, nvmlDevice_t *device)
+static int find_binary_uuid(struct call *c, const unsigned char *bytes, nvmlDevice_t *device)
 {
     char text[48];
     char plain[37];
@@ -128,7 +129,7 @@ static int find_binary_uuid(const struct call *c, const unsigned char *bytes, nv
     return find_uuid(c, text, device);
 }
 
-static int find_uuid_struct(const struct call *c, const nvmlUUID_t *uuid, nvmlDevice_t *device)
+static int find_uuid_struct(struct call *c, const nvmlUUID_t *uuid, nvmlDevice_t *device)
 {
     if (uuid->version != NVML_STRUCT_VERSION(sizeof(*uuid), 1U))
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;

@@ -17,7 +17,7 @@
 
 #include "sim/nvml.h"
 
-#define STATE_VERSION 3U
+#define STATE_VERSION 4U
 static const char magic[8] = "CLVSIM";
 
 /* Byte ranges that the locks use; they need not exist in the file. */
@@ -167,7 +167,7 @@ static void unlock_both(struct state *s, pthread_mutex_t *mu, off_t byte)
 const struct hw *state_lock(struct state *s)
 {
     lock_both(s, &s->mu, LOCK_STATE);
-    return &s->file->hw[atomic_load(&s->file->active)];
+    return &s->file->copies[atomic_load(&s->file->active)].hw;
 }
 
 void state_unlock(struct state *s)
@@ -188,8 +188,8 @@ void state_driver_unlock(struct state *s, enum call_library library)
 struct hw *state_begin(struct state *s)
 {
     uint32_t active = atomic_load(&s->file->active);
-    struct hw *draft = &s->file->hw[1 - active];
-    memcpy(draft, &s->file->hw[active], sizeof(*draft));
+    struct hw *draft = &s->file->copies[1 - active].hw;
+    memcpy(draft, &s->file->copies[active].hw, sizeof(*draft));
     return draft;
 }
 
@@ -207,7 +207,7 @@ static void ring(struct state_file *file)
 void state_commit(struct state *s)
 {
     uint32_t old = atomic_load(&s->file->active);
-    if (s->file->hw[old].event_sequence != s->file->hw[1 - old].event_sequence)
+    if (s->file->copies[old].hw.event_sequence != s->file->copies[1 - old].hw.event_sequence)
         ring(s->file);
     atomic_store(&s->file->active, 1 - old);
 }

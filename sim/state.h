@@ -53,6 +53,10 @@ struct log_record {
     char args[STATE_LOG_ARGS];
 };
 
+/* Nothing is written between what is read together: the kernel maps 64 KiB around a page that is
+ * read, as far as there is content. */
+#define STATE_HOLE 65536
+
 struct state_file {
     char magic[8];
     uint32_t version;
@@ -66,9 +70,13 @@ struct state_file {
     _Atomic uint32_t driver_lock_percent[CALL_COUNT]; /* of latency_us: spent with the lock held */
     struct fault faults[STATE_MAX_FAULTS];
     _Atomic uint64_t log_long_next, log_short_next;
+    struct {
+        char hole[STATE_HOLE];
+        struct hw hw;
+    } copies[2];
+    char hole[STATE_HOLE];
     struct log_record log_long[STATE_LOG_LONG];
     struct log_record log_short[STATE_LOG_SHORT];
-    struct hw hw[2];
 };
 
 struct state {

@@ -41,7 +41,7 @@ static bool stopped_itself(int status)
 /* What the next process to open the file would take for the hardware. */
 static const struct hw *active(const struct state_file *file)
 {
-    return &file->hw[file->active];
+    return &file->copies[file->active].hw;
 }
 
 /* One call, to the child's next stop. Sees the hardware switch at most once. */
