@@ -6,6 +6,7 @@
 
 #include "sim/metax.h"
 #include "sim/nvml.h"
+#include "sim/proc_files.h"
 #include "sim/proc_tree.h"
 
 /* First index of cards that the library cannot manage. Assumed: they are counted separately. */
@@ -181,7 +182,8 @@ static int boot_machine(const struct hw *hw)
 {
     if (hw->mx_count == 0)
         return MXSML_NO_DEVICE;
-    (void)proc_tree_boot(hw);
+    if (proc_root() != NULL && proc_tree_boot(hw, state_tree_is_old(&session.state)))
+        state_tree_is_new(&session.state);
     struct mx_inventory now = list_devices(hw);
     (void)pthread_mutex_lock(&session.mu);
     inventory = now;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sim/mig.h"
+#include "sim/proc_files.h"
 #include "sim/proc_tree.h"
 
 #define CHUNK   256
@@ -64,7 +65,8 @@ static int boot_machine(const struct hw *hw)
 {
     if (!hw_has_nvidia(hw))
         return NVML_ERROR_DRIVER_NOT_LOADED;
-    (void)proc_tree_boot(hw);
+    if (proc_root() != NULL && proc_tree_boot(hw, state_tree_is_old(&session.state)))
+        state_tree_is_new(&session.state);
     return NVML_SUCCESS;
 }
 

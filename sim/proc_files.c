@@ -2,6 +2,7 @@
 #include "sim/proc_files.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +18,13 @@ const char *proc_root(void)
 
 static bool path_of(const char *name, char *ret_path, size_t size)
 {
-    if (snprintf(ret_path, size, "%s/%s", proc_root(), name) < (int)size)
-        return true;
-    errno = ENAMETOOLONG;
-    return false;
+    const char *root = proc_root();
+    if (strlen(root) + 1 + strlen(name) >= size) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    (void)stpcpy(stpcpy(stpcpy(ret_path, root), "/"), name);
+    return true;
 }
 
 static bool make_dirs(char *path)
@@ -60,12 +64,12 @@ bool proc_holds(const char *name, const char *line)
     char text[256] = "";
     if (!path_of(name, path, sizeof(path)))
         return false;
-    FILE *in = fopen(path, "re");
-    if (in == NULL)
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
         return false;
-    bool same = fgets(text, sizeof(text), in) != NULL && strcmp(text, line) == 0;
-    (void)fclose(in);
-    return same;
+    ssize_t n = read(fd, text, sizeof(text) - 1);
+    (void)close(fd);
+    return n > 0 && strncmp(text, line, strlen(line)) == 0;
 }
 
 bool proc_exists(const char *name)

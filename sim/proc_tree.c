@@ -10,15 +10,16 @@
 #include "sim/proc_driver.h"
 #include "sim/proc_files.h"
 
-bool proc_tree_boot(const struct hw *hw)
+bool proc_tree_boot(const struct hw *hw, bool is_old)
 {
     static const char name[] = "sys/kernel/random/boot_id";
-    char line[64];
+    char line[sizeof(hw->boot_id) + 2];
     if (proc_root() == NULL)
         return true;
-    (void)snprintf(line, sizeof(line), "%s\n", hw->boot_id);
+    (void)stpcpy(stpcpy(line, hw->boot_id), "\n");
     bool known = proc_holds(name, line);
-    return (known || proc_driver_load(hw)) && proc_driver_sync(hw, HW_NONE) &&
+    return (known || proc_driver_load(hw)) &&
+           ((known && !is_old) || proc_driver_sync(hw, HW_NONE)) &&
            (known || proc_write(name, line));
 }
 

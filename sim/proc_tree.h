@@ -19,9 +19,9 @@ struct proc_facts {
     const char *name, *pod_uid, *container; /* the last two may be NULL */
 };
 
-/* Brings the boot id and the driver's files (proc_driver.h) up to date. The library calls it when
- * it opens a machine, simctl always. */
-bool proc_tree_boot(const struct hw *hw);
+/* Brings the boot id and the driver's files (proc_driver.h) up to date: all where the boot is a new
+ * one, the capability files where they are older than the hardware. */
+bool proc_tree_boot(const struct hw *hw, bool is_old);
 
 /* A process on several cards has one entry: the pod of an earlier call stays. */
 bool proc_tree_add(const struct proc_facts *facts);

@@ -12,6 +12,7 @@
 #include "sim/fault.h"
 #include "sim/fleet.h"
 #include "sim/proc_driver.h"
+#include "sim/proc_files.h"
 
 /* Counters continue over a new initialisation; a changed text starts anew. */
 static void read_env_faults(struct session *s)
@@ -230,14 +231,15 @@ void turn_end(struct turn *t, int rc)
     int kept = errno;
     struct state *state = &t->session->state;
     bool changes = t->draft && rc == 0;
+    bool was_old = changes && state_tree_is_old(state); /* by more than this change */
     if (changes)
         state_commit(state);
     /* Logged at once: a process that is killed here has changed the hardware. */
     t->record.end_ns = now_ns();
     t->record.result = rc;
     state_log(state, &t->record);
-    if (changes)
-        (void)proc_driver_sync(t->hw, t->record.gpu);
+    if (changes && proc_root() != NULL && proc_driver_sync(t->hw, t->record.gpu) && !was_old)
+        state_tree_is_new(state);
     if (t->locked)
         state_unlock(state);
     if (t->dies)

@@ -209,7 +209,18 @@ void state_commit(struct state *s)
     uint32_t old = atomic_load(&s->file->active);
     if (s->file->copies[old].hw.event_sequence != s->file->copies[1 - old].hw.event_sequence)
         ring(s->file);
+    atomic_store(&s->file->tree_is_old, 1);
     atomic_store(&s->file->active, 1 - old);
+}
+
+bool state_tree_is_old(const struct state *s)
+{
+    return atomic_load(&s->file->tree_is_old);
+}
+
+void state_tree_is_new(struct state *s)
+{
+    atomic_store(&s->file->tree_is_old, 0);
 }
 
 uint32_t state_event_bell(struct state *s)

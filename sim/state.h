@@ -63,6 +63,8 @@ struct state_file {
     uint32_t size;
     _Atomic uint32_t active;
     _Atomic uint32_t event_bell; /* futex: changes with each new event */
+    _Atomic uint32_t
+        tree_is_old; /* the hardware has changed since the fake /proc was brought up to date */
     _Atomic uint32_t fault_count;
     _Atomic uint64_t log_sequence, log_cleared;
     _Atomic uint64_t calls[CALL_COUNT];
@@ -119,6 +121,13 @@ void state_driver_unlock(struct state *s, enum call_library library);
  */
 struct hw *state_begin(struct state *s);
 void state_commit(struct state *s);
+
+/*
+ * Is the fake /proc (proc_tree.h) older than the hardware? A commit makes it so, whoever brings the
+ * tree up to date says that it is not. Call with the state locked.
+ */
+bool state_tree_is_old(const struct state *s);
+void state_tree_is_new(struct state *s);
 
 /* Blocks until an event later than `bell` may have come, or timeout_ms have passed. */
 uint32_t state_event_bell(struct state *s);

@@ -220,7 +220,7 @@ void reboot_command(struct state *s, struct args *a)
     machine_reboot(hw);
     state_commit(s);
     proc_tree_remove_all();
-    if (!proc_tree_boot(hw))
+    if (!proc_tree_boot(hw, /* is_old= */ true))
         die("CLEAVE_SIM_PROC: %s", strerror(errno));
     state_unlock(s);
 }

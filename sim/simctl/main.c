@@ -200,7 +200,7 @@ static void open_state(struct state *s, const char *path, const char *fleet)
 
 static void boot_proc_tree(struct state *s)
 {
-    if (!proc_tree_boot(state_lock(s)))
+    if (!proc_tree_boot(state_lock(s), /* is_old= */ true))
         die("CLEAVE_SIM_PROC: %s", strerror(errno));
     state_unlock(s);
 }
