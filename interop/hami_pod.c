@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "interop/hami_pod.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/jx.h"
@@ -190,6 +189,16 @@ static struct walk walk_of_apps(const json_t *pod)
     struct walk w = walk_of(pod);
     w.list = 1;
     return w;
+}
+
+bool hami_is_device_id(const char *id)
+{
+    static const char pattern[] = "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx-";
+    const char *p = pattern;
+    for (; *p && *id; p++, id++)
+        if (*p == 'x' ? !strchr("0123456789abcdefABCDEF", *id) : *p != *id)
+            return false;
+    return !*p && *id && !id[strspn(id, "0123456789")];
 }
 
 /* NULL: there are no more. */

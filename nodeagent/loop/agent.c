@@ -68,12 +68,24 @@ static bool slots_are_served(const struct agent *a)
            spec_source_is_seen(a->spec_source) && a->cards.read;
 }
 
+/* What pods of another plugin hold counts from now on. */
+static void adopt(struct agent *a)
+{
+    if (!late_binding_adopt(a->d.slots, &a->cards.shares))
+        return;
+    cards_mark_holders(&a->cards);
+    card_tracks_retry_now(&a->tracks, clock_mono_ms(a->d.clk));
+    late_binding_retry_now(a->d.slots);
+    reporting_within(a->reporting, 0);
+}
+
 /* Not before the slots are this agent's: a pod that a standby read may have been made anew under its
  * name meanwhile, and the agent before granted the slot. */
 static void follow_slots(struct agent *a)
 {
     a->slots_followed = true;
     late_binding_follow(a->d.slots, kubelet_link_holders(a->d.kubelet));
+    adopt(a);
 }
 
 /* True when a job for slots was begun. */
@@ -276,7 +288,7 @@ static void listen_to_kubelet(struct agent *a)
         return;
     kubelet_link_dispatch(a->d.kubelet);
     if (a->kubelet_holders && a->slots_followed)
-        late_binding_follow(a->d.slots, kubelet_link_holders(a->d.kubelet));
+        follow_slots(a);
     if (a->kubelet_holders) {
         cards_mark_holders(&a->cards);
         card_tracks_retry_now(&a->tracks, clock_mono_ms(a->d.clk));
@@ -320,6 +332,8 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
     listen_to_kubelet(a);
     if (a->d.slots && late_binding_take(a->d.slots))
         reporting_within(a->reporting, 0);
+    if (a->d.slots)
+        adopt(a);
     worker_dispatch(a->d.worker);
     if (a->d.slots)
         agent_events_unbound(&a->events, a->d.slots);

@@ -44,7 +44,8 @@ void agent_events_unbound(const struct agent_events *ev, struct late_binding *sl
     struct unbound u;
     while (late_binding_news(slots, &u)) {
         auto_free char *text =
-            xasprintf("pod %s/%s, container %s: %s", u.ns, u.pod, u.container, u.why);
+            xasprintf("pod %s/%s%s%s: %s", u.ns, u.pod, u.container ? ", container " : "",
+                      u.container ? u.container : "", u.why);
         agent_event(ev, /* warning= */ true,
                     u.pool == SLOT_POOL_SHARE ? "ShareNotMade" : "SliceNotMade", text);
     }

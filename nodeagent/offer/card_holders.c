@@ -69,6 +69,29 @@ static bool may_have_shares(const struct gpu_card *card)
     return v && v->has_shares && card->mode == GPU_NATIVE;
 }
 
+static struct gpu_user *add_named(struct users *users)
+{
+    struct gpu_user *user = XPUSH(users->items, users->n);
+    user->part = user->ci = -1;
+    return user;
+}
+
+static void add_adopted_users(const struct shares *shares, const struct gpu_card *card,
+                              struct users *users)
+{
+    for (size_t i = 0; i < shares->n_adopted; i++) {
+        const struct adopted_share *s = &shares->adopted[i];
+        if (strcmp(s->card, card->uuid) != 0)
+            continue;
+        struct gpu_user *user = add_named(users);
+        (void)snprintf(user->name, sizeof(user->name), "%s/%s", s->ns, s->pod);
+    }
+    if (shares->is_adopting && may_have_shares(card)) {
+        struct gpu_user *user = add_named(users);
+        (void)snprintf(user->name, sizeof(user->name), "of HAMi's, whose card is not known yet");
+    }
+}
+
 static void add_share_users(const struct holders *holders, const struct shares *shares,
                             const struct gpu_card *card, struct users *users)
 {
@@ -97,6 +120,7 @@ void card_holders_mark(const struct holders *h, const struct device_slots *made,
     if (card->mode == GPU_SGPU)
         add_slot_users(h, made, &users);
     add_share_users(h, shares, card, &users);
+    add_adopted_users(shares, card, &users);
     gpu_card_set_holders(card, users.items, (unsigned)users.n);
     free(users.items);
 }

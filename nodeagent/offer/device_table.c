@@ -270,9 +270,11 @@ static bool note_shares(struct build *b, const struct gpu_card *card, bool healt
     const struct shares *shares = shares_of(b);
     struct pool *p = &b->pools[SLOT_POOL_SHARE];
     const struct vendor *v = vendor_find(card->vendor);
-    bool any = v && v->has_shares && shares_have_unknown(shares, /* ret_slot= */ NULL);
+    bool any = v && v->has_shares && shares_are_in_doubt(shares);
     if (any)
         device_slots_join(&p->made, &shares->unknown);
+    for (size_t i = 0; i < shares->n_adopted; i++)
+        any |= strcmp(shares->adopted[i].card, card->uuid) == 0;
     for (size_t i = 0; i < shares->n; i++) {
         if (strcmp(shares->items[i].card, card->uuid) != 0)
             continue;
@@ -295,7 +297,7 @@ static void count_shares(struct build *b, const struct share_card *c, bool healt
     p->n += c->total.shares;
     if (p->n > SLOT_POOL_SIZE)
         p->n = SLOT_POOL_SIZE;
-    bool known = !shares_have_unknown(shares_of(b), /* ret_slot= */ NULL);
+    bool known = !shares_are_in_doubt(shares_of(b));
     p->room += healthy && has_nodes && known ? share_card_room(c) : 0;
 }
 

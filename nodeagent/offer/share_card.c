@@ -50,7 +50,7 @@ bool share_card_of(const struct share_facts *f, const struct gpu_card *card,
                                .total = total_of(card, want),
                                .used = shares_on(f->shares, card->uuid),
                                .only_whole = !is_fractional(want)};
-    if (f->holders && holders_has_card(f->holders, card->uuid))
+    if (f->shares->is_adopting || (f->holders && holders_has_card(f->holders, card->uuid)))
         ret->used = ret->total;
     return true;
 }

@@ -61,6 +61,11 @@ bool shares_have_unknown(const struct shares *s, unsigned *ret_slot)
     return false;
 }
 
+bool shares_are_in_doubt(const struct shares *s)
+{
+    return s->is_adopting || shares_have_unknown(s, /* ret_slot= */ NULL);
+}
+
 const struct share *shares_find(const struct shares *s, unsigned slot)
 {
     return find(s, slot);
@@ -80,7 +85,34 @@ struct fraction_size shares_on(const struct shares *s, const char *card)
         sum = fraction_add(sum,
                            (struct fraction_size){s->items[i].memory_mib, s->items[i].percent, 1});
     }
+    for (size_t i = 0; i < s->n_adopted; i++)
+        if (strcmp(s->adopted[i].card, card) == 0)
+            sum = fraction_add(sum, (struct fraction_size){s->adopted[i].memory_mib,
+                                                           s->adopted[i].percent, 1});
     return sum;
+}
+
+static void forget_adopted(struct shares *s)
+{
+    for (size_t i = 0; i < s->n_adopted; i++) {
+        free(s->adopted[i].ns);
+        free(s->adopted[i].pod);
+    }
+    free(TAKE(s->adopted));
+    s->n_adopted = 0;
+}
+
+void shares_adopt(struct shares *s, const struct adopted_share *list, size_t n, bool is_adopting)
+{
+    forget_adopted(s);
+    s->adopted = n ? xcalloc(n, sizeof(*s->adopted)) : NULL;
+    for (; s->n_adopted < n; s->n_adopted++) {
+        struct adopted_share *to = &s->adopted[s->n_adopted];
+        *to = list[s->n_adopted];
+        to->ns = xstrdup(to->ns);
+        to->pod = xstrdup(to->pod);
+    }
+    s->is_adopting = is_adopting;
 }
 
 struct shares shares_copy(const struct shares *s)
@@ -90,6 +122,7 @@ struct shares shares_copy(const struct shares *s)
                         .unknown = s->unknown};
     for (size_t i = 0; i < s->n; i++)
         to.items[i] = copy(&s->items[i]);
+    shares_adopt(&to, s->adopted, s->n_adopted, s->is_adopting);
     return to;
 }
 
@@ -105,5 +138,6 @@ void shares_done(struct shares *s)
     for (size_t i = 0; i < s->n; i++)
         share_done(&s->items[i]);
     free(s->items);
+    forget_adopted(s);
     *s = (struct shares){0};
 }

@@ -23,12 +23,22 @@ struct share {
     char *uid, *container;        /* of its pod; owned */
 };
 
+/* A share of a pod that another plugin gave its card to (nodeagent/slots/adopted.h). */
+struct adopted_share {
+    char card[GPU_UUID_BYTES];
+    unsigned memory_mib, percent;
+    char *ns, *pod;
+};
+
 struct shares {
     struct share *items; /* in any order, a slot once; owned */
     size_t n;
     /* Slots with a record that cannot be read: each may have its share on any card. Until its pod has
      * ended and it was released, nothing new is placed, and no card is offered whole or cut. */
     struct device_slots unknown;
+    struct adopted_share *adopted; /* sorted by pod; owned */
+    size_t n_adopted;
+    bool is_adopting; /* there may be more of them, on any card, with the same consequence */
 };
 
 /* Puts a share in place of the slot's earlier one, known or not. Copies. */
@@ -39,10 +49,15 @@ void shares_drop(struct shares *s, unsigned slot);
 const struct share *shares_find(const struct shares *s, unsigned slot);
 /* True while some slot's share is unknown; *ret_slot (may be NULL) is the first such slot. */
 bool shares_have_unknown(const struct shares *s, unsigned *ret_slot);
+/* True while nothing new may be placed on any card: not all that stands is known. */
+bool shares_are_in_doubt(const struct shares *s);
 /* True when it was made for this container of the pod with this uid. */
 bool share_is_of(const struct share *s, const char *uid, const char *container);
 /* What the shares on a card take together. */
 struct fraction_size shares_on(const struct shares *s, const char *card);
+
+/* Puts copies of these in place of the adopted ones. */
+void shares_adopt(struct shares *s, const struct adopted_share *list, size_t n, bool is_adopting);
 
 /* A copy for another thread. Free with shares_done. */
 struct shares shares_copy(const struct shares *s);

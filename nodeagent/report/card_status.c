@@ -123,6 +123,21 @@ static void build_share(const struct node_state *s, const struct share *from,
     to->in_use = to->n_in_use_by || held;
 }
 
+/* The position among the node's adopted shares tells them apart. */
+static void build_adopted(const struct adopted_share *from, size_t at, struct device_partition *to)
+{
+    to->uuid = xasprintf("%s/hami.%zu", from->card, at);
+    to->profile = xstrdup(DEVICE_SHARE);
+    to->has_slice = true;
+    to->slice = (struct device_slice){.id = (int64_t)at,
+                                      .alias = xasprintf("hami.%zu", at),
+                                      .memory_mib = from->memory_mib,
+                                      .compute_percent = from->percent};
+    *XPUSH(to->in_use_by, to->n_in_use_by) =
+        (struct device_consumer){.namespace = xstrdup(from->ns), .name = xstrdup(from->pod)};
+    to->in_use = true;
+}
+
 static int by_slot(const void *a, const void *b)
 {
     const struct share *x = *(const struct share *const *)a;
@@ -142,6 +157,12 @@ static void build_shares(const struct node_state *s, const char *uuid, struct de
     for (size_t i = 0; i < n && i < MAX_SHARES; i++)
         build_share(s, list[i], XPUSH(to->partitions, to->n_partitions));
     free(list);
+    for (size_t i = 0; s->shares && i < s->shares->n_adopted && n < MAX_SHARES; i++) {
+        if (strcmp(s->shares->adopted[i].card, uuid) != 0)
+            continue;
+        build_adopted(&s->shares->adopted[i], i, XPUSH(to->partitions, to->n_partitions));
+        n++;
+    }
 }
 
 /* Partitions with a UUID come first, in the order of card_part_at. */

@@ -11,6 +11,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/offer/device_id.h"
+#include "nodeagent/slots/adopted.h"
 #include "nodeagent/slots/pod_right.h"
 #include "nodeagent/slots/slot_leftovers.h"
 
@@ -50,6 +51,7 @@ struct late_binding {
     size_t n;
     struct slot_leftovers leftovers;
     struct pod_right right;
+    struct adopted adopted;
     int64_t looked_mono_ms; /* when late_binding_release looked last */
 };
 
@@ -96,6 +98,7 @@ struct late_binding *late_binding_free(struct late_binding *l)
         binding_done(&l->items[i]);
     free(l->items);
     slot_leftovers_done(&l->leftovers);
+    adopted_done(&l->adopted);
     free(l);
     return NULL;
 }
@@ -218,6 +221,7 @@ void late_binding_follow(struct late_binding *l, const struct holders *h)
     note_leftovers(l);
     l->items = list;
     l->n = n;
+    adopted_follow(&l->adopted, h);
     drop_held_leftovers(l);
     ask_for_pods(l);
 }
@@ -323,6 +327,7 @@ bool late_binding_take(struct late_binding *l)
     bool before = l->right.forbidden;
     while (pod_reader_take(l->d.pods, &a)) {
         pod_right_note(&l->right, &a);
+        adopted_take(&l->adopted, &a, l->d.node, l->d.clk, &l->rng);
         for (size_t i = 0; i < l->n; i++) {
             struct binding *b = &l->items[i];
             if (b->state == ASKED && strcmp(b->ns, a.ns) == 0 && strcmp(b->pod, a.name) == 0)
@@ -336,6 +341,7 @@ bool late_binding_take(struct late_binding *l)
 static void ask_for_pods(struct late_binding *l)
 {
     int64_t now = clock_mono_ms(l->d.clk);
+    adopted_ask(&l->adopted, l->d.pods, l->d.clk);
     for (size_t i = 0; i < l->n; i++) {
         struct binding *b = &l->items[i];
         if (b->state == KNOWN && b->due_mono_ms && b->due_mono_ms <= now)
@@ -347,6 +353,11 @@ static void ask_for_pods(struct late_binding *l)
         else
             b->due_mono_ms = now + AGAIN_MS;
     }
+}
+
+bool late_binding_adopt(struct late_binding *l, struct shares *ret)
+{
+    return adopted_shares(&l->adopted, ret);
 }
 
 void late_binding_retry_now(struct late_binding *l)
@@ -558,6 +569,9 @@ int64_t late_binding_due_mono_ms(const struct late_binding *l)
 {
     int64_t releases = slot_leftovers_due_mono_ms(&l->leftovers, l->looked_mono_ms);
     int64_t due = l->right.due_mono_ms < releases ? l->right.due_mono_ms : releases;
+    int64_t adopting = adopted_due_mono_ms(&l->adopted);
+    if (adopting > l->looked_mono_ms && adopting < due)
+        due = adopting;
     for (size_t i = 0; i < l->n; i++) {
         const struct binding *b = &l->items[i];
         bool waits = b->state == NEW || b->state == KNOWN;
@@ -569,7 +583,10 @@ int64_t late_binding_due_mono_ms(const struct late_binding *l)
 
 bool late_binding_news(struct late_binding *l, struct unbound *ret)
 {
-    for (size_t i = 0; i < l->n; i++) {
+    const struct adopted_pod *p = adopted_news(&l->adopted);
+    if (p)
+        *ret = (struct unbound){SLOT_POOL_SHARE, p->ns, p->name, NULL, NULL, p->trouble};
+    for (size_t i = 0; !p && i < l->n; i++) {
         struct binding *b = &l->items[i];
         if (!b->trouble || !b->news)
             continue;
@@ -577,5 +594,5 @@ bool late_binding_news(struct late_binding *l, struct unbound *ret)
         *ret = (struct unbound){b->pool, b->ns, b->pod, b->uid, b->container, b->trouble};
         return true;
     }
-    return false;
+    return p != NULL;
 }

@@ -37,6 +37,8 @@ void late_binding_follow(struct late_binding *l, const struct holders *h);
 void late_binding_found(struct late_binding *l, const unsigned *slots, size_t n);
 /* Takes the reader's answers. True: the answer of late_binding_forbidden changed. */
 bool late_binding_take(struct late_binding *l);
+/* Puts what stands of adopted pods (adopted.h) into *ret. False: that is as at the last call. */
+bool late_binding_adopt(struct late_binding *l, struct shares *ret);
 /* Checks whether the agent may read pods. needed: some card makes slices for pods. The API server
  * is then asked once, and again from time to time while it refuses. Never blocks. */
 void late_binding_ask_right(struct late_binding *l, bool needed);
@@ -110,7 +112,8 @@ int64_t late_binding_due_mono_ms(const struct late_binding *l);
 /* A container whose slots could not be bound yet. */
 struct unbound {
     enum slot_pool pool;
-    const char *ns, *pod, *uid, *container; /* uid NULL: not known */
+    const char *ns, *pod, *uid,
+        *container; /* uid NULL: not known; container NULL: all of the pod's */
     const char *why;
 };
 /* The next such container that was not reported yet with this reason. False: none. Borrowed until

@@ -112,6 +112,40 @@ def pair(rig, kubelet):
     return Shares(rig, kubelet, cards=2)
 
 
+def of_hami(shares, name, annotation, device):
+    """A pod that HAMi's scheduler and plugin gave a card to: in the API, and on the kubelet's record."""
+    name = f"{shares.rig.id}-{name}"
+    shares.rig.objects.append(f"{PODS}/{name}")
+    meta = {"name": name, "annotations": {"hami.io/vgpu-devices-allocated": annotation} if annotation else {}}
+    spec = {"nodeName": shares.node.name, "containers": [{"name": "main", "image": "none"}], "terminationGracePeriodSeconds": 0}
+    shares.rig.scheduler.create(PODS, {"metadata": meta, "spec": spec})
+    return shares.kubelet.gave("default", name, GPU, device)
+
+
+def test_pods_of_hami_run_on_and_their_shares_count(pair):
+    first, second = pair.node.uuid(0), pair.node.uuid(1)
+    theirs = of_hami(pair, "theirs", f"{second},NVIDIA,60000,40:;", f"{first}-3")  # the kubelet chose any identifier
+    pair.node.agent.kill()
+    pair.node.agent.start()
+    wait_for(lambda: pair.told(1) == [((60000, 40), theirs.name)], PODS_END_S, lambda: f"the share of HAMi's pod, not {pair.told(1)}")
+    assert pair.told(0) == []
+    pods = [pair.pod(name, gpumem=40000) for name in ("a", "b")]
+    assert [pair.card_of(pod) for pod in pods] == [0, 0]
+    late = pair.pod("late", gpumem=40000)
+    assert "needs 40000 MiB on one card; the best of 2 has 21559 MiB" in wait_for(lambda: pair.trouble(late), 30, "an Event")
+    pair.end(theirs)
+    wait_for(lambda: pair.told(1) == [((40000, 0), late.name)], PODS_END_S, lambda: f"the room, not {pair.told(1)}")
+
+
+def test_while_it_is_not_known_which_card_a_pod_of_hami_has_no_share_is_offered(node):
+    unknown = of_hami(node, "unknown", None, f"{node.node.uuid()}-0")
+    wait_for(lambda: "it has no annotation hami.io/vgpu-devices-allocated" in node.trouble(unknown), 60, "an Event")
+    node.kubelet.wait_offer(GPU, 0, 10)
+    node.end(unknown)
+    node.kubelet.wait_offers(timeout=PODS_END_S, **{GPU: 10})
+    assert node.card_of(node.pod("next", gpumem=1000)) == 0
+
+
 def test_pods_share_a_card_by_what_they_ask_for(node):
     a = node.pod("a", gpumem=3000, gpucores=30)
     b = node.pod("b", gpumem_percentage=50)

@@ -842,6 +842,45 @@ Test(device_table, while_a_share_may_be_anywhere_no_slot_and_no_card_is_granted)
     check(&n, "nvidia.com/gpu: " A "! " B "!\n");
 }
 
+Test(device_table, a_card_with_an_adopted_share_is_given_in_parts_and_not_whole)
+{
+    auto_node struct node n;
+    auto_shares struct shares shares = {0};
+    struct adopted_share one = {.card = B, .memory_mib = 1000, .percent = 100};
+    one.ns = one.pod = (char[]){"p"};
+    node_init(&n, 2, "spec: {devices: [" FRACTIONAL(A, "2") ", " FRACTIONAL(B, "2") "]}");
+    node_read_with_memory(&n);
+    n.state.shares = &shares;
+    shares_adopt(&shares, &one, 1, /* is_adopting= */ false);
+    check(&n, "nvidia.com/gpu: share@0 share@1 share@2! share@3!\n");
+    device_spec_done(&n.spec);
+    check(&n, "nvidia.com/gpu: " A " " B "!\n");
+    shares_adopt(&shares, NULL, 0, /* is_adopting= */ true);
+    check(&n, "nvidia.com/gpu: " A "! " B "!\n");
+}
+
+Test(device_table, an_adopted_share_holds_its_card_and_one_in_doubt_each)
+{
+    auto_node struct node n;
+    auto_shares struct shares shares = {0};
+    const struct holders h = {0};
+    const struct device_slots none = {0};
+    struct adopted_share one = {.card = B, .memory_mib = 1000};
+    one.ns = (char[]){"ns"};
+    one.pod = (char[]){"p"};
+    node_init(&n, 2, "spec: {}");
+    node_read_with_memory(&n);
+    shares_adopt(&shares, &one, 1, /* is_adopting= */ false);
+    card_holders_mark(&h, &none, &shares, &n.views[0].card);
+    card_holders_mark(&h, &none, &shares, &n.views[1].card);
+    cr_expect_eq(n.views[0].card.n_users, 0);
+    cr_assert_eq(n.views[1].card.n_users, 1);
+    cr_expect_str_eq(n.views[1].card.users[0].name, "ns/p");
+    shares_adopt(&shares, NULL, 0, /* is_adopting= */ true);
+    card_holders_mark(&h, &none, &shares, &n.views[0].card);
+    cr_expect_eq(n.views[0].card.n_users, 1);
+}
+
 Test(device_table, only_an_agent_that_serves_the_kubelet_gives_shares)
 {
     auto_node struct node n;
