@@ -293,6 +293,13 @@ class RealNode(SimNode):
         given = self.node_object()["status"]["allocatable"]
         return {name: int(n) for name, n in given.items() if name.startswith("nvidia.com/") and n != "0"}
 
+    def forget_sums(self):
+        """A controller that is ended with its profile leaves what it published on the Node."""
+        sums = [name for name in self.offers() if name.startswith("nvidia.com/gpumem") or name == "nvidia.com/gpucores"]
+        gone = dict.fromkeys(sums)
+        if gone:
+            self.api.merge(f"/api/v1/nodes/{self.name}/status", {"status": {"allocatable": gone, "capacity": gone}})
+
     def wait_offers(self, timeout=30, **counts):
         """Waits until nothing else can be had: {"nvidia.com/gpu": 1}, by **."""
         wait_for(lambda: self.offers() == counts, timeout, lambda: f"the node to offer {counts}, not {self.offers()}")
@@ -327,6 +334,7 @@ class RealRig(Rig):
         self.processes.end()
         for node in self.nodes:
             self.api.delete(node.path)
+            node.forget_sums()
 
 
 @pytest.fixture(scope="session")
