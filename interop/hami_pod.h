@@ -24,8 +24,9 @@
 #define HAMI_CARD_POLICY "hami.io/gpu-scheduler-policy"
 #define HAMI_WEIGHTS     "hami.io/device-scoring-weights"
 #define HAMI_ALLOCATED   "hami.io/vgpu-devices-allocated"
+#define HAMI_MIG         "hami.io/vgpu-mig-allocations" /* beside it: of MIG partitions */
 
-/* True for an identifier under which HAMi's device plugin gives out a card: "GPU-<36 digits>-3". */
+/* True for an identifier under which HAMi's device plugin gives out a card: "GPU-<uuid>-3". */
 bool hami_is_device_id(const char *id);
 
 enum hami_node_policy { HAMI_NODE_UNSET = -1, HAMI_NODE_BINPACK, HAMI_NODE_SPREAD };

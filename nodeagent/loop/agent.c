@@ -68,10 +68,10 @@ static bool slots_are_served(const struct agent *a)
            spec_source_is_seen(a->spec_source) && a->cards.read;
 }
 
-/* What pods of another plugin hold counts from now on. */
-static void adopt(struct agent *a)
+/* What pods of another plugin hold counts from now on. holders: NULL where they are as before. */
+static void adopt(struct agent *a, const struct holders *holders)
 {
-    if (!late_binding_adopt(a->d.slots, &a->cards.shares))
+    if (!late_binding_adopt(a->d.slots, holders, &a->cards.shares))
         return;
     cards_mark_holders(&a->cards);
     card_tracks_retry_now(&a->tracks, clock_mono_ms(a->d.clk));
@@ -85,7 +85,6 @@ static void follow_slots(struct agent *a)
 {
     a->slots_followed = true;
     late_binding_follow(a->d.slots, kubelet_link_holders(a->d.kubelet));
-    adopt(a);
 }
 
 /* True when a job for slots was begun. */
@@ -287,6 +286,8 @@ static void listen_to_kubelet(struct agent *a)
     if (!a->d.kubelet)
         return;
     kubelet_link_dispatch(a->d.kubelet);
+    if (a->kubelet_holders && a->d.slots)
+        adopt(a, kubelet_link_holders(a->d.kubelet));
     if (a->kubelet_holders && a->slots_followed)
         follow_slots(a);
     if (a->kubelet_holders) {
@@ -333,7 +334,7 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
     if (a->d.slots && late_binding_take(a->d.slots))
         reporting_within(a->reporting, 0);
     if (a->d.slots)
-        adopt(a);
+        adopt(a, /* holders= */ NULL);
     worker_dispatch(a->d.worker);
     if (a->d.slots)
         agent_events_unbound(&a->events, a->d.slots);

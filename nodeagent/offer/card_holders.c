@@ -79,7 +79,7 @@ static struct gpu_user *add_named(struct users *users)
 static void add_adopted_users(const struct shares *shares, const struct gpu_card *card,
                               struct users *users)
 {
-    for (size_t i = 0; i < shares->n_adopted; i++) {
+    for (size_t i = 0; may_have_shares(card) && i < shares->n_adopted; i++) {
         const struct adopted_share *s = &shares->adopted[i];
         if (strcmp(s->card, card->uuid) != 0)
             continue;

@@ -28,6 +28,7 @@ struct build {
     struct pool {
         const struct gpu_card *card; /* the first card of it */
         unsigned n, room;            /* slots; and how many of them may be held */
+        unsigned adopted;            /* of the pods that count as holding one, and hold none */
         struct device_slots made;    /* slots with a slice or share */
         struct device_slots sound;   /* of shares: those on a card that is on offer */
     } pools[SLOT_N_POOLS];
@@ -210,12 +211,13 @@ static bool pool_name(const struct build *b, enum slot_pool pool, char *ret)
 
 /* Adds the slots of the cards of a pool, and the held slots beyond, which were granted when there
  * were more cards. Held slots count first; of the others as many may be granted as slices or shares
- * can still be made. */
+ * can still be made, and one for each adopted share: schedulers count its pod among those that ask
+ * for the resource. */
 static void add_slots(struct build *b, enum slot_pool pool)
 {
     char name[RESOURCE_NAME_BYTES];
     const struct pool *p = &b->pools[pool];
-    unsigned left = p->room;
+    unsigned left = p->room + p->adopted;
     if (!p->card || !pool_name(b, pool, name))
         return;
     for (unsigned i = 0; i < SLOT_POOL_SIZE; i++)
@@ -273,8 +275,11 @@ static bool note_shares(struct build *b, const struct gpu_card *card, bool healt
     bool any = v && v->has_shares && shares_are_in_doubt(shares);
     if (any)
         device_slots_join(&p->made, &shares->unknown);
-    for (size_t i = 0; i < shares->n_adopted; i++)
-        any |= strcmp(shares->adopted[i].card, card->uuid) == 0;
+    for (size_t i = 0; v && v->has_shares && i < shares->n_adopted; i++)
+        if (strcmp(shares->adopted[i].card, card->uuid) == 0) {
+            any = true;
+            p->adopted++;
+        }
     for (size_t i = 0; i < shares->n; i++) {
         if (strcmp(shares->items[i].card, card->uuid) != 0)
             continue;

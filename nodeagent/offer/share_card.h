@@ -31,7 +31,7 @@ struct share_facts {
 };
 
 /* Fills in what the card offers and what of that is taken. want: the card's; NULL: none. A card that
- * a pod holds under its own identifier is taken as a whole, and so is each while pods are adopted.
+ * a pod holds under its own identifier is taken as a whole, and so is each while not all adopted pods are known.
  * False: it gives no shares; its parts, or
  * another kind of sharing, are offered. */
 bool share_card_of(const struct share_facts *f, const struct gpu_card *card,

@@ -103,8 +103,8 @@ static void build_bare_instance(const struct card_view *v, const struct mig_inst
 
 /* --- Shares --- */
 
-/* Where a card has more shares than the list may hold, the first are shown. */
-enum { MAX_SHARES = 128 };
+/* Where a card has more shares than the list may hold, the first are shown; one more is a doubt. */
+enum { MAX_SHARES = 128, WHOLE_PERCENT = 100 };
 
 static void build_share(const struct node_state *s, const struct share *from,
                         struct device_partition *to)
@@ -138,6 +138,19 @@ static void build_adopted(const struct adopted_share *from, size_t at, struct de
     to->in_use = true;
 }
 
+/* While adopted pods are not known the card has no room, and whoever reads the Device sees why. */
+static void build_doubt(const char *card, struct device_card *to)
+{
+    struct device_partition *p = XPUSH(to->partitions, to->n_partitions);
+    p->uuid = xasprintf("%s/hami", card);
+    p->profile = xstrdup(DEVICE_SHARE);
+    p->has_slice = true;
+    p->slice = (struct device_slice){.alias = xstrdup("hami"),
+                                     .memory_mib = to->fractional.memory_mib,
+                                     .compute_percent = WHOLE_PERCENT};
+    p->in_use = true;
+}
+
 static int by_slot(const void *a, const void *b)
 {
     const struct share *x = *(const struct share *const *)a;
@@ -154,15 +167,14 @@ static void build_shares(const struct node_state *s, const char *uuid, struct de
             *XPUSH(list, n) = &s->shares->items[i];
     if (n)
         qsort(list, n, sizeof(*list), by_slot);
-    for (size_t i = 0; i < n && i < MAX_SHARES; i++)
+    for (size_t i = 0; i < n && to->n_partitions < MAX_SHARES - 1; i++)
         build_share(s, list[i], XPUSH(to->partitions, to->n_partitions));
     free(list);
-    for (size_t i = 0; s->shares && i < s->shares->n_adopted && n < MAX_SHARES; i++) {
-        if (strcmp(s->shares->adopted[i].card, uuid) != 0)
-            continue;
-        build_adopted(&s->shares->adopted[i], i, XPUSH(to->partitions, to->n_partitions));
-        n++;
-    }
+    for (size_t i = 0; s->shares && i < s->shares->n_adopted; i++)
+        if (strcmp(s->shares->adopted[i].card, uuid) == 0 && to->n_partitions < MAX_SHARES - 1)
+            build_adopted(&s->shares->adopted[i], i, XPUSH(to->partitions, to->n_partitions));
+    if (s->shares && s->shares->is_adopting && to->has_fractional)
+        build_doubt(uuid, to);
 }
 
 /* Partitions with a UUID come first, in the order of card_part_at. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/slots/adopted.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +10,11 @@
 #include "base/xalloc.h"
 
 #include "api/allocation.h"
+#include "api/mig_limits.h"
 #include "interop/hami_pod.h"
+#include "nodeagent/slots/pod_right.h"
 
-enum { AGAIN_MS = 1000 };
+enum { AGAIN_MS = 1000, MAX_SHARES = 128 /* of a pod */ };
 
 static const struct backoff retry = {.base_ms = 200,
                                      .cap_ms = 10000,
@@ -118,6 +119,9 @@ void adopted_follow(struct adopted *a, const struct holders *h)
     struct adopted now = list_pods(h);
     size_t n_kept = carry_over(a, &now);
     now.changed = a->changed || n_kept != a->n || n_kept != now.n || !same_uids(a, &now);
+    if (now.n_uids && !same_uids(a, &now))
+        log_info("Pods hold cards by HAMi's device plugin, and the kubelet does not name them",
+                 kv_int("pods", (int64_t)now.n_uids), kv("uid", now.uids[0]));
     adopted_done(a);
     *a = now;
 }
@@ -141,31 +145,58 @@ void adopted_ask(struct adopted *a, struct pod_reader *pods, const struct clock 
 static void add_share(struct adopted_pod *p, const struct allocation_share *s)
 {
     struct adopted_share *to = XPUSH(p->shares, p->n_shares);
-    *to = (struct adopted_share){.memory_mib = (unsigned)s->memory_mib,
+    int64_t most = MIG_MAX_MEMORY_MIB; /* what a Device may say */
+    *to = (struct adopted_share){.memory_mib =
+                                     (unsigned)(s->memory_mib < most ? s->memory_mib : most),
                                  .percent = (unsigned)s->compute,
                                  .ns = p->ns,
                                  .pod = p->name};
     (void)snprintf(to->card, sizeof(to->card), "%s", s->uuid);
 }
 
+/* The pod is the one that HAMi's plugin knew, and its annotation means parts of whole cards. */
+static int check_pod(const json_t *pod, const char *node, struct err *e)
+{
+    const json_t *annotations = JX_AT(pod, "metadata", "annotations");
+    const char *on = JX_STR_AT(pod, "spec", "nodeName");
+    if (!on || strcmp(on, node) != 0 || !JX_STR_AT(pod, "metadata", "uid"))
+        return err_set(e, ERR_CONFLICT, "the pod of this name is not on this node");
+    if (json_object_get(annotations, ALLOCATION_ANNOTATION))
+        return err_set(e, ERR_CONFLICT, "the pod of this name was made anew, and has annotation %s",
+                       ALLOCATION_ANNOTATION);
+    if (json_object_get(annotations, HAMI_MIG))
+        return err_set(e, ERR_INVALID, "annotation " HAMI_MIG " says that it has MIG partitions");
+    if (!JX_STR_AT(annotations, HAMI_ALLOCATED))
+        return err_set(e, ERR_NOT_FOUND, "it has no annotation " HAMI_ALLOCATED);
+    return 0;
+}
+
+static int take_container(struct adopted_pod *p, const struct allocation_container *c,
+                          struct err *e)
+{
+    for (size_t i = 0; i < c->n_shares; i++) {
+        if (strchr(c->shares[i].uuid, '['))
+            return err_set(e, ERR_INVALID,
+                           "annotation " HAMI_ALLOCATED " names a MIG partition, %s",
+                           c->shares[i].uuid);
+        if (p->n_shares == MAX_SHARES)
+            return err_set(e, ERR_INVALID,
+                           "annotation " HAMI_ALLOCATED " names more than %d shares", MAX_SHARES);
+        add_share(p, &c->shares[i]);
+    }
+    return 0;
+}
+
 static int read_shares(struct adopted_pod *p, const json_t *pod, const char *node, struct err *e)
 {
     AUTO(allocation) struct allocation a = {0};
-    const char *on = JX_STR_AT(pod, "spec", "nodeName");
-    const char *text = JX_STR_AT(pod, "metadata", "annotations", HAMI_ALLOCATED);
-    const char *uid = JX_STR_AT(pod, "metadata", "uid");
-    if (!on || strcmp(on, node) != 0)
-        return err_set(e, ERR_CONFLICT, "the pod of this name is not on this node");
-    if (!uid)
-        return err_set(e, ERR_PROTOCOL, "it has no uid");
-    if (!text)
-        return err_set(e, ERR_NOT_FOUND, "it has no annotation " HAMI_ALLOCATED);
-    TRY(hami_allocated_parse(pod, text, &a, e));
+    TRY(check_pod(pod, node, e));
+    TRY(hami_allocated_parse(pod, JX_STR_AT(pod, "metadata", "annotations", HAMI_ALLOCATED), &a,
+                             e));
     forget_shares(p);
-    xstr_set(&p->uid, uid);
     for (size_t c = 0; c < a.n_containers; c++)
-        for (size_t s = 0; s < a.containers[c].n_shares; s++)
-            add_share(p, &a.containers[c].shares[s]);
+        TRY(take_container(p, &a.containers[c], e));
+    xstr_set(&p->uid, JX_STR_AT(pod, "metadata", "uid"));
     return 0;
 }
 
@@ -174,8 +205,8 @@ static void put_off(struct adopted_pod *p, const struct err *why, const struct c
 {
     auto_free char *text =
         xasprintf("it has cards from HAMi's device plugin, and it is not known which: %s. Until "
-                  "this pod has ended no share is placed on the node",
-                  err_msg(why));
+                  "that is known, or the pod has ended, nothing new is placed on the node",
+                  why->kind == ERR_FORBIDDEN ? pod_right_missing : err_msg(why));
     p->state = ADOPTED_NEW;
     p->due_mono_ms = clock_mono_ms(clk) + backoff_next_ms(&p->backoff, clk, rng);
     if (p->trouble && strcmp(p->trouble, text) == 0)

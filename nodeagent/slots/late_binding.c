@@ -221,7 +221,6 @@ void late_binding_follow(struct late_binding *l, const struct holders *h)
     note_leftovers(l);
     l->items = list;
     l->n = n;
-    adopted_follow(&l->adopted, h);
     drop_held_leftovers(l);
     ask_for_pods(l);
 }
@@ -341,7 +340,6 @@ bool late_binding_take(struct late_binding *l)
 static void ask_for_pods(struct late_binding *l)
 {
     int64_t now = clock_mono_ms(l->d.clk);
-    adopted_ask(&l->adopted, l->d.pods, l->d.clk);
     for (size_t i = 0; i < l->n; i++) {
         struct binding *b = &l->items[i];
         if (b->state == KNOWN && b->due_mono_ms && b->due_mono_ms <= now)
@@ -355,8 +353,11 @@ static void ask_for_pods(struct late_binding *l)
     }
 }
 
-bool late_binding_adopt(struct late_binding *l, struct shares *ret)
+bool late_binding_adopt(struct late_binding *l, const struct holders *h, struct shares *ret)
 {
+    if (h)
+        adopted_follow(&l->adopted, h);
+    adopted_ask(&l->adopted, l->d.pods, l->d.clk);
     return adopted_shares(&l->adopted, ret);
 }
 

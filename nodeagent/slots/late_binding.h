@@ -37,8 +37,10 @@ void late_binding_follow(struct late_binding *l, const struct holders *h);
 void late_binding_found(struct late_binding *l, const unsigned *slots, size_t n);
 /* Takes the reader's answers. True: the answer of late_binding_forbidden changed. */
 bool late_binding_take(struct late_binding *l);
-/* Puts what stands of adopted pods (adopted.h) into *ret. False: that is as at the last call. */
-bool late_binding_adopt(struct late_binding *l, struct shares *ret);
+/* Follows the pods that are adopted (adopted.h) among the holders (NULL: they are as before), and puts
+ * what stands of them into *ret. They count at every time, also while the slots are another agent's.
+ * False: *ret is as after the last call. */
+bool late_binding_adopt(struct late_binding *l, const struct holders *h, struct shares *ret);
 /* Checks whether the agent may read pods. needed: some card makes slices for pods. The API server
  * is then asked once, and again from time to time while it refuses. Never blocks. */
 void late_binding_ask_right(struct late_binding *l, bool needed);

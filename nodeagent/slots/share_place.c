@@ -234,6 +234,10 @@ static int check_known(const struct share_places *p, struct err *e)
 {
     unsigned slot = 0;
     char name[SLOT_WORD_BYTES];
+    if (p->shares->is_adopting)
+        return err_set(e, ERR_UNAVAILABLE,
+                       "pods that HAMi's device plugin gave cards to run on the node, and it is "
+                       "not known yet which cards they have (the agent's log has more)");
     if (!shares_have_unknown(p->shares, &slot))
         return 0;
     return err_set(e, ERR_UNAVAILABLE,

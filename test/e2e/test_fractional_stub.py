@@ -137,6 +137,17 @@ def test_pods_of_hami_run_on_and_their_shares_count(pair):
     wait_for(lambda: pair.told(1) == [((40000, 0), late.name)], PODS_END_S, lambda: f"the room, not {pair.told(1)}")
 
 
+def test_a_card_with_a_share_of_hami_is_cut_only_when_its_pod_is_gone(node):
+    uuid = node.node.uuid()
+    theirs = of_hami(node, "theirs", f"{uuid},NVIDIA,3000,0:;", f"{uuid}-7")
+    node.node.agent.kill()
+    node.node.want(mig(uuid, {"1g.10gb": 7}))  # meanwhile
+    node.node.agent.start()
+    assert theirs.name in node.node.wait_applied("InUse")["message"]
+    node.end(theirs)
+    node.node.wait_layout({"1g.10gb": 7}, timeout=PODS_END_S)
+
+
 def test_while_it_is_not_known_which_card_a_pod_of_hami_has_no_share_is_offered(node):
     unknown = of_hami(node, "unknown", None, f"{node.node.uuid()}-0")
     wait_for(lambda: "it has no annotation hami.io/vgpu-devices-allocated" in node.trouble(unknown), 60, "an Event")

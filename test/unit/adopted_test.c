@@ -2,9 +2,11 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "base/sb.h"
 #include "base/xalloc.h"
 #include "base/yaml.h"
 
+#include "api/mig_limits.h"
 #include "kubeclient/fake/fake.h"
 #include "nodeagent/offer/share_card.h"
 #include "nodeagent/slots/adopted.h"
@@ -44,22 +46,32 @@ static void tear_down(void)
 
 TestSuite(adopted, .init = set_up, .fini = tear_down);
 
-/* A pod of two containers on a node, with HAMi's annotation (NULL: none). */
-static void make_pod(const char *name, const char *node, const char *annotation)
+/* A pod of two containers on a node. */
+static void make(const char *name, const char *node, const char *annotations)
 {
     auto_json json_t *pod = NULL;
     auto_err struct err e = {0};
-    auto_free char *annotations =
-        annotation ? xasprintf("annotations: {hami.io/vgpu-devices-allocated: '%s'}", annotation)
-                   : xstrdup("");
     auto_free char *text = xasprintf("apiVersion: v1\nkind: Pod\n"
-                                     "metadata: {name: %s, namespace: ns, %s}\n"
+                                     "metadata: {name: %s, namespace: ns, annotations: {%s}}\n"
                                      "spec: {nodeName: %s, containers: [{name: x}, {name: y}]}",
                                      name, annotations, node);
     cr_assert_eq(yaml_load(text, strlen(text), &pod, &e), 0, "%s", err_msg(&e));
     const struct kc_target target = {.res = &resource_pods, .ns = "ns"};
     cr_assert_eq(kc_create(kc, scope, &target, &(struct kc_write){.body = pod}, NULL, &e), 0, "%s",
                  err_msg(&e));
+}
+
+/* With HAMi's annotation (NULL: none). */
+static void make_pod(const char *name, const char *node, const char *annotation)
+{
+    auto_free char *annotations =
+        annotation ? xasprintf("hami.io/vgpu-devices-allocated: '%s'", annotation) : xstrdup("");
+    make(name, node, annotations);
+}
+
+static void make_annotated(const char *name, const char *annotations)
+{
+    make(name, "n1", annotations);
 }
 
 struct given {
@@ -151,7 +163,7 @@ Test(adopted, a_pod_that_cannot_be_read_is_told_once_and_tried_again)
     read_pods();
     const struct adopted_pod *p = adopted_news(&adopted);
     cr_assert_not_null(p);
-    cr_expect(strstr(p->trouble, "Until this pod has ended no share is placed"), "%s", p->trouble);
+    cr_expect(strstr(p->trouble, "Until that is known, or the pod has ended"), "%s", p->trouble);
     cr_expect(shares.is_adopting);
     cr_expect_null(adopted_news(&adopted));
     cr_expect_gt(adopted_due_mono_ms(&adopted), clock_mono_ms(clk));
@@ -180,6 +192,34 @@ Test(adopted, what_is_wrong_with_a_pod_is_said)
     cr_expect(strstr(trouble_of("bare"), "it has no annotation hami.io/vgpu-devices-allocated"));
     make_pod("cut", "n1", A ",NVIDIA,3000");
     cr_expect(strstr(trouble_of("cut"), "is cut off"));
+}
+
+Test(adopted, neither_mig_partitions_nor_a_pod_made_anew_are_taken_for_shares)
+{
+    make_pod("mig", "n1", A "[1-0],NVIDIA,3000,30:;;");
+    cr_expect(strstr(trouble_of("mig"), "names a MIG partition"));
+    make_annotated("anew", "gpu.cleave.dev/allocation: x, hami.io/vgpu-devices-allocated: '" A
+                           ",NVIDIA,3000,30:;;'");
+    cr_expect(strstr(trouble_of("anew"), "was made anew"));
+    make_annotated("cut", "hami.io/vgpu-mig-allocations: '[]'");
+    cr_expect(strstr(trouble_of("cut"), "says that it has MIG partitions"));
+}
+
+Test(adopted, mad_sizes_and_numbers_are_bounded)
+{
+    auto_sb struct sb many = SB_INIT(8192);
+    make_pod("large", "n1", A ",NVIDIA,2147483647,100:;;");
+    look((const struct given[]){{A "-0", "large", NULL}}, 1);
+    read_pods();
+    cr_expect_eq(shares_on(&shares, A).memory_mib, MIG_MAX_MEMORY_MIB);
+    for (int c = 0; c < 2; c++) {
+        for (int i = 0; i < 64 + c; i++)
+            sb_addf(&many, "GPU-1,NVIDIA,1,0:");
+        sb_add_char(&many, ';');
+    }
+    auto_free char *text = sb_take(&many);
+    make_pod("many", "n1", text);
+    cr_expect(strstr(trouble_of("many"), "more than"));
 }
 
 Test(adopted, a_pod_without_a_name_may_be_on_any_card)

@@ -852,7 +852,8 @@ Test(device_table, a_card_with_an_adopted_share_is_given_in_parts_and_not_whole)
     node_read_with_memory(&n);
     n.state.shares = &shares;
     shares_adopt(&shares, &one, 1, /* is_adopting= */ false);
-    check(&n, "nvidia.com/gpu: share@0 share@1 share@2! share@3!\n");
+    /* Two on the one, and one for the pod that asks for the resource and holds none of these. */
+    check(&n, "nvidia.com/gpu: share@0 share@1 share@2 share@3!\n");
     device_spec_done(&n.spec);
     check(&n, "nvidia.com/gpu: " A " " B "!\n");
     shares_adopt(&shares, NULL, 0, /* is_adopting= */ true);
