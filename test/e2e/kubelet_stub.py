@@ -173,6 +173,8 @@ class KubeletStub:
         self.ended = collections.Counter()  # {resource: streams}
         self.calls = collections.Counter()
         self.server = self.pod_server = None
+        self.stopping = False
+        self.connected = set()  # all Plugins whose connection may stand, also those that newer ones of their resource have replaced
         self.pools = []
         self.gone = set()  # uids of pods that ended: the API server says so to a kubelet that starts, whatever its checkpoint has
         self.forget()
@@ -196,6 +198,7 @@ class KubeletStub:
                 path.unlink()
         self.read_checkpoint()
         self.limit = RateLimit()
+        self.stopping = False
         self.before_start()
         self.server = self.serve(self.socket, "v1beta1.Registration", Register=(self.register, dp.RegisterRequest))
         self.pod_socket.unlink(missing_ok=True)
@@ -225,6 +228,8 @@ class KubeletStub:
         if not self.server:
             return
         self.gate.set()
+        with self.lock:
+            self.stopping = True  # the calls of register that are under way go on, and connect to nobody from now on
         for server in (self.server, self.pod_server):
             server.stop(None).wait(10)
         # A pool's threads end with the last reference to the pool, and the log of an exception may hold one.
@@ -232,10 +237,9 @@ class KubeletStub:
             self.pools.pop().shutdown(wait=False)
         self.server = self.pod_server = None
         with self.lock:
-            clients, self.clients, self.endpoints = list(self.endpoints.values()), {}, {}
-        for plugin in clients:
-            if plugin:
-                plugin.close()
+            connected, self.connected, self.clients, self.endpoints = self.connected, set(), {}, {}
+        for plugin in connected:
+            plugin.close()
 
     def kill(self):
         """As SIGKILL: the connections end, the sockets stay and nobody listens."""
@@ -267,7 +271,10 @@ class KubeletStub:
             self.check(request)
             plugin = Plugin(self, request)
             with self.lock:
+                if self.stopping:
+                    raise Refused("the kubelet ends")
                 self.clients[plugin.resource] = plugin
+                self.connected.add(plugin)
             self.connect(plugin)
         except Refused as error:
             context.abort(grpc.StatusCode.UNKNOWN, str(error))
@@ -289,13 +296,15 @@ class KubeletStub:
             plugin.close()
             raise Refused(f"failed to get device plugin options: {error!r}") from error
         with self.lock:
-            self.endpoints[plugin.resource] = plugin
+            if plugin in self.connected:  # the kubelet did not end meanwhile
+                self.endpoints[plugin.resource] = plugin
 
     def run(self, plugin):
         with contextlib.suppress(ValueError):  # closed before the stream was there
             plugin.watch()
         with self.lock:
             self.ended[plugin.resource] += 1
+            self.connected.discard(plugin)
             now = self.clients.pop(plugin.resource, None)
             if now is None:
                 return
