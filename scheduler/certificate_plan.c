@@ -64,7 +64,6 @@ static bool is_too_long(const struct certificate *c, int64_t now_ms, int64_t val
 }
 
 /* A certificate that is valid for longer than those that are made now counts as due. */
-
 static bool is_fresh(const struct certificate *c, int64_t now_ms, int64_t valid_ms)
 {
     return is_valid(c, now_ms) && !is_too_long(c, now_ms, valid_ms) &&

@@ -53,8 +53,8 @@ struct log_record {
     char args[STATE_LOG_ARGS];
 };
 
-/* Nothing is written between what is read together: the kernel maps 64 KiB around a page that is
- * read, as far as there is content. */
+/* Holes, which are never written, lie between the parts of the file: the kernel maps 64 KiB around a
+ * page that is read, as far as there is content. */
 #define STATE_HOLE 65536
 
 struct state_file {
@@ -62,9 +62,8 @@ struct state_file {
     uint32_t version;
     uint32_t size;
     _Atomic uint32_t active;
-    _Atomic uint32_t event_bell; /* futex: changes with each new event */
-    _Atomic uint32_t
-        tree_is_old; /* the hardware has changed since the fake /proc was brought up to date */
+    _Atomic uint32_t event_bell;  /* futex: changes with each new event */
+    _Atomic uint32_t tree_is_old; /* see state_tree_is_old */
     _Atomic uint32_t fault_count;
     _Atomic uint64_t log_sequence, log_cleared;
     _Atomic uint64_t calls[CALL_COUNT];

@@ -68,7 +68,7 @@ static bool slots_are_served(const struct agent *a)
            spec_source_is_seen(a->spec_source) && a->cards.read;
 }
 
-/* What pods of another plugin hold counts from now on. holders: NULL where they are as before. */
+/* The shares of adopted pods count from now on. holders: NULL where they are as before. */
 static void adopt(struct agent *a, const struct holders *holders)
 {
     if (!late_binding_adopt(a->d.slots, holders, &a->cards.shares))

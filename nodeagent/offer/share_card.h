@@ -31,9 +31,8 @@ struct share_facts {
 };
 
 /* Fills in what the card offers and what of that is taken. want: the card's; NULL: none. A card that
- * a pod holds under its own identifier is taken as a whole, and so is each while not all adopted pods are known.
- * False: it gives no shares; its parts, or
- * another kind of sharing, are offered. */
+ * a pod holds under its own identifier is taken as a whole, and so is each card while some adopted
+ * pod is not known. False: it gives no shares; its parts, or another kind of sharing, are offered. */
 bool share_card_of(const struct share_facts *f, const struct gpu_card *card,
                    const struct device_want *want, struct share_card *ret);
 /* How many shares more the card can give, by number; 0 also where memory or compute is used up. */

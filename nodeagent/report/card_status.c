@@ -103,7 +103,8 @@ static void build_bare_instance(const struct card_view *v, const struct mig_inst
 
 /* --- Shares --- */
 
-/* Where a card has more shares than the list may hold, the first are shown; one more is a doubt. */
+/* The partitions that a card may show. Of more shares the first are shown; the last place is kept
+ * for build_doubt. */
 enum { MAX_SHARES = 128, WHOLE_PERCENT = 100 };
 
 static void build_share(const struct node_state *s, const struct share *from,

@@ -70,7 +70,7 @@ static void add_uid(struct adopted *a, const char *uid)
         *XPUSH(a->uids, a->n_uids) = xstrdup(uid);
 }
 
-/* Those that the list shows, each as new, in order. */
+/* The pods that the kubelet's list shows with such identifiers, each as new, sorted by name. */
 static struct adopted list_pods(const struct holders *h)
 {
     struct adopted list = {0};
@@ -193,7 +193,6 @@ static int read_shares(struct adopted_pod *p, const json_t *pod, const char *nod
     TRY(check_pod(pod, node, e));
     TRY(hami_allocated_parse(pod, JX_STR_AT(pod, "metadata", "annotations", HAMI_ALLOCATED), &a,
                              e));
-    forget_shares(p);
     for (size_t c = 0; c < a.n_containers; c++)
         TRY(take_container(p, &a.containers[c], e));
     xstr_set(&p->uid, JX_STR_AT(pod, "metadata", "uid"));
@@ -207,6 +206,7 @@ static void put_off(struct adopted_pod *p, const struct err *why, const struct c
         xasprintf("it has cards from HAMi's device plugin, and it is not known which: %s. Until "
                   "that is known, or the pod has ended, nothing new is placed on the node",
                   why->kind == ERR_FORBIDDEN ? pod_right_missing : err_msg(why));
+    forget_shares(p);
     p->state = ADOPTED_NEW;
     p->due_mono_ms = clock_mono_ms(clk) + backoff_next_ms(&p->backoff, clk, rng);
     if (p->trouble && strcmp(p->trouble, text) == 0)

@@ -39,7 +39,8 @@ struct adopted_pod {
 struct adopted {
     struct adopted_pod *items; /* owned */
     size_t n;
-    /* Of the pods that hold such an identifier under a uid alone, as for an init container. Owned. */
+    /* The uids of pods with such an identifier that the kubelet does not name, as where an init
+     * container had it. Owned. */
     char **uids;
     size_t n_uids;
     bool changed; /* since adopted_shares */
@@ -52,8 +53,8 @@ void adopted_ask(struct adopted *a, struct pod_reader *pods, const struct clock 
 /* Takes the reader's answer, if it is about one of them. node: this node's name. */
 void adopted_take(struct adopted *a, const struct pod_answer *answer, const char *node,
                   const struct clock *clk, struct rng *rng);
-/* What stands of them, in place of what ret had: its members `adopted` and `is_adopting`. False:
- * nothing changed since the last call. */
+/* Puts the shares of the known pods into ret->adopted, and into ret->is_adopting whether some pod is
+ * not known. False: nothing changed since the last call, and *ret is untouched. */
 bool adopted_shares(struct adopted *a, struct shares *ret);
 /* When adopted_ask has something to do; INT64_MAX: never. */
 int64_t adopted_due_mono_ms(const struct adopted *a);

@@ -111,11 +111,12 @@ void late_binding_sick(const struct late_binding *l, const struct device_slots *
  * an attempt is the next occasion. */
 int64_t late_binding_due_mono_ms(const struct late_binding *l);
 
-/* A container whose slots could not be bound yet. */
+/* A container whose slots could not be bound yet, or a pod that could not be adopted. */
 struct unbound {
     enum slot_pool pool;
-    const char *ns, *pod, *uid,
-        *container; /* uid NULL: not known; container NULL: all of the pod's */
+    const char *ns, *pod;
+    const char *uid;       /* NULL: not known */
+    const char *container; /* NULL: all of the pod's */
     const char *why;
 };
 /* The next such container that was not reported yet with this reason. False: none. Borrowed until

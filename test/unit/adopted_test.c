@@ -198,6 +198,9 @@ Test(adopted, neither_mig_partitions_nor_a_pod_made_anew_are_taken_for_shares)
 {
     make_pod("mig", "n1", A "[1-0],NVIDIA,3000,30:;;");
     cr_expect(strstr(trouble_of("mig"), "names a MIG partition"));
+    make_pod("half", "n1", A ",NVIDIA,3000,30:;" B "[1-0],NVIDIA,3000,30:;");
+    cr_expect(strstr(trouble_of("half"), "names a MIG partition"));
+    cr_expect_eq(adopted.items[0].n_shares, 0, "a pod is known as a whole or not");
     make_annotated("anew", "gpu.cleave.dev/allocation: x, hami.io/vgpu-devices-allocated: '" A
                            ",NVIDIA,3000,30:;;'");
     cr_expect(strstr(trouble_of("anew"), "was made anew"));

@@ -106,7 +106,7 @@ Test(certificate, all_of_a_text_are_read_up_to_the_first_that_is_none)
     cr_expect_eq(certificate_read_all("garbage", HOST, all, 3), 0);
 }
 
-/* Whoever has the Secret for a moment is to leave no authority behind. */
+/* No authority stays behind of who had the Secret for a moment. */
 Test(certificate, of_a_text_those_for_others_and_authorities_are_passed_over)
 {
     auto_tls_pair struct tls_pair ours = made(HOST);
