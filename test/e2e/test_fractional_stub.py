@@ -152,6 +152,8 @@ def test_while_it_is_not_known_which_card_a_pod_of_hami_has_no_share_is_offered(
     unknown = of_hami(node, "unknown", None, f"{node.node.uuid()}-0")
     wait_for(lambda: "it has no annotation hami.io/vgpu-devices-allocated" in node.trouble(unknown), 60, "an Event")
     node.kubelet.wait_offer(GPU, 0, 10)
+    doubts = [(p["slice"]["alias"], p["slice"]["memoryMiB"]) for p in wait_for(lambda: node.node.card(0).get("partitions"), 30, "the doubt")]
+    assert doubts == [("hami", CARD_MIB)]
     node.end(unknown)
     node.kubelet.wait_offers(timeout=PODS_END_S, **{GPU: 10})
     assert node.card_of(node.pod("next", gpumem=1000)) == 0
