@@ -11,7 +11,7 @@
 
 /*
  * `cleave-agent watch-events BEAT_MS [LIBRARY]`: the child in which the agent waits for hardware
- * events. Writes records to stdout and dies with the agent.
+ * events. Writes records to stdout, counts its beats in stdin, an eventfd, and dies with the agent.
  */
 int cmd_watch_events(int argc, char **argv)
 {
@@ -25,7 +25,8 @@ int cmd_watch_events(int argc, char **argv)
                   stderr);
         return 2;
     }
-    if (vendor_watch_events(argc == 3 ? argv[2] : NULL, (int)beat_ms, STDOUT_FILENO, &e) < 0) {
+    if (vendor_watch_events(argc == 3 ? argv[2] : NULL, (int)beat_ms, STDIN_FILENO, STDOUT_FILENO,
+                            &e) < 0) {
         (void)fprintf(stderr, "cleave-agent watch-events: %s\n", err_msg(&e));
         return 1;
     }

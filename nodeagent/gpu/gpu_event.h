@@ -14,7 +14,6 @@ enum gpu_event_kind {
     GPU_EVENT_UNWATCHED, /* they cannot be awaited: code is the driver's error */
     GPU_EVENT_XID,       /* code is the Xid */
     GPU_EVENT_OTHER,     /* the card must be read again: memory errors, a recovery action… */
-    GPU_EVENT_ALIVE,     /* the child waits, and nothing happened; uuid is empty */
 };
 
 /* The code of a card that cannot be watched because it is lost; every vendor's events use it. */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,7 +34,8 @@ struct gpu_watch {
     /* the loop's thread alone */
     int epoll;             /* stays the same while children come and go */
     int fd;                /* the pipe's end; -1: no child reports */
-    int64_t heard_mono_ms; /* the child's start, or its last report */
+    int beats;             /* an eventfd to which each child adds; not in epoll */
+    int64_t heard_mono_ms; /* the child's start, or when a report or a beat was last read */
     char (*cards)[GPU_UUID_BYTES];
     size_t n_cards; /* for which the child was started */
     /* guarded by mu */
@@ -52,6 +54,7 @@ struct gpu_watch *gpu_watch_new(const struct gpu_watch_options *o)
     w->beat_ms = o->beat_ms ? o->beat_ms : BEAT_MS;
     w->fd = -1;
     w->epoll = xfd(epoll_create1(EPOLL_CLOEXEC));
+    w->beats = xfd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     (void)pthread_mutex_init(&w->mu, NULL);
     return w;
 }
@@ -63,7 +66,7 @@ static int start_child(struct gpu_watch *w, int out_fd, pid_t *ret)
     char beat[16];
     (void)snprintf(beat, sizeof(beat), "%d", w->beat_ms);
     char *const argv[] = {name, verb, beat, w->library, NULL};
-    const int fds[] = {SPAWN_NULL, out_fd, SPAWN_OURS};
+    const int fds[] = {w->beats, out_fd, SPAWN_OURS};
     return spawn(w->program, argv, environ, fds, ret);
 }
 
@@ -106,8 +109,8 @@ struct gpu_watch *gpu_watch_free(struct gpu_watch *w)
         end_child(w, END_MS);
     }
     close_pipe(w);
-    if (w->epoll >= 0)
-        (void)close(w->epoll);
+    (void)close(w->beats);
+    (void)close(w->epoll);
     (void)pthread_mutex_destroy(&w->mu);
     free(w->cards);
     free(w->program);
@@ -163,9 +166,12 @@ static int start_watching(struct gpu_watch *w, struct err *e)
     return 0;
 }
 
-/* It reports at least once a beat, unless the driver does not let it go. */
-static bool is_silent(const struct gpu_watch *w)
+/* It reports or beats at least once a beat, unless the driver does not let it go. */
+static bool is_silent(struct gpu_watch *w)
 {
+    eventfd_t beats;
+    if (eventfd_read(w->beats, &beats) == 0)
+        w->heard_mono_ms = clock_mono_ms(w->clk);
     return clock_mono_ms(w->clk) - w->heard_mono_ms > (int64_t)SILENT_BEATS * w->beat_ms;
 }
 
@@ -205,14 +211,14 @@ int gpu_watch_fd(const struct gpu_watch *w)
     return w->epoll;
 }
 
-bool gpu_watch_runs(const struct gpu_watch *w)
+bool gpu_watch_runs(struct gpu_watch *w)
 {
     return w->fd >= 0 && !is_silent(w);
 }
 
 static int check_event(const struct gpu_event *ev, struct err *e)
 {
-    if ((unsigned)ev->kind > GPU_EVENT_ALIVE)
+    if ((unsigned)ev->kind > GPU_EVENT_OTHER)
         return err_set(e, ERR_PROTOCOL, "a report of the unknown kind %d", (int)ev->kind);
     if (ev->gi_id < -1 || ev->ci_id < -1)
         return err_set(e, ERR_PROTOCOL, "a report of GPU instance %d, compute instance %d",

@@ -12,8 +12,8 @@
 
 /*
  * The agent's side of watching events: keeps a child process that waits for them (nvml_events.c)
- * and reads its reports from a pipe without blocking. Without events only the child's beats wake
- * the loop. A child that ended is started again by the next gpu_watch_keep, not at once, because
+ * and reads its reports from a pipe without blocking. Without events nothing wakes the loop: the
+ * child's beats are a counter, which is read when the loop is awake. A child that ended is started again by the next gpu_watch_keep, not at once, because
  * the cause usually persists. So is one that is silent for three beats: it hangs in the driver, and
  * nothing that happens would be reported.
  *
@@ -44,7 +44,7 @@ int gpu_watch_keep(struct gpu_watch *w, const char *const *uuids, size_t n,
  * the watch. */
 int gpu_watch_fd(const struct gpu_watch *w);
 /* True while a child waits, as far as is known: one that is silent does not. */
-bool gpu_watch_runs(const struct gpu_watch *w);
+bool gpu_watch_runs(struct gpu_watch *w);
 /* Takes the next report. False: there is none now. The child runs the vendor's library, so its
  * reports are checked. An unknown kind, an instance below -1 or an illegal card name (sound.h) sets
  * e (ERR_PROTOCOL) and ends the child. The caller checks whether the card exists. */

@@ -320,8 +320,6 @@ struct health_news health_watch_take(struct health_watch *w, struct card_view *c
     auto_err struct err e = {0};
     for (int i = 0; i < MOST_AT_ONCE && w->d.watch && gpu_watch_take(w->d.watch, &ev, &e); i++) {
         bool about_watch = ev.kind == GPU_EVENT_WATCHED || ev.kind == GPU_EVENT_UNWATCHED;
-        if (ev.kind == GPU_EVENT_ALIVE)
-            continue;
         any = true;
         if (about_watch && *ev.uuid && !is_there(cards, n, ev.uuid))
             continue; /* once the card is read, a child that watches it reports so again */
