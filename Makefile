@@ -46,8 +46,9 @@ SAN := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-po
 # No path of the machine and nothing unused in it: two builds are the same, bit for bit, and small.
 NO_FOLDER := -ffile-prefix-map=$(CURDIR)=.
 FLAGS_release := -O2 -g $(HARDEN) -ftrivial-auto-var-init=zero -ffunction-sections -fdata-sections $(NO_FOLDER)
-# The agent's own code waits for hardware, on every node: small counts more than fast.
-build/release/nodeagent/%.o: CFLAGS += -Os
+# An agent runs on every node, and its code waits for hardware and for the network: small counts more
+# than fast. base/, partition/ and reconcilers/ compute, and are compiled for speed.
+$(foreach d,nodeagent api kubeclient service interop,build/release/$d/%.o): CFLAGS += -Os
 FLAGS_san := -O1 -g1 $(SAN) $(NO_FOLDER)
 # The tests themselves run once: without optimising they are compiled in half the time.
 build/san/test/unit/%.o: CFLAGS += -O0
