@@ -49,6 +49,14 @@ int options_number(const char *flag, const char *value, int64_t min, int64_t max
     return num_parse(value, min, max, ret, e) < 0 ? err_wrap(e, "--%s", flag) : 0;
 }
 
+int options_switch(const char *flag, const char *value, const char *on, bool *ret, struct err *e)
+{
+    *ret = strcmp(value, on) == 0;
+    if (*ret || strcmp(value, "off") == 0)
+        return 0;
+    return err_set(e, ERR_INVALID, "--%s is \"%s\", neither %s nor off", flag, value, on);
+}
+
 int options_check_utf8(const char *what, const char *value, struct err *e)
 {
     auto_json json_t *text = json_string(value);

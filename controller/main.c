@@ -39,7 +39,8 @@ enum { MALLOC_ARENAS = 2 };
 struct flags {
     const char *kubeconfig, *namespace, *lease_name, *identity, *pod_name;
     const char *lease_duration, *renew_deadline, *retry_period;
-    const char *health_addr, *metrics_addr, *workers, *level, *format, *koordinator, *hami;
+    const char *health_addr, *metrics_addr, *workers, *level, *format, *koordinator, *hami,
+        *gpushare;
     struct metrics_access access;
     bool leader_elect, version, help;
 };
@@ -47,7 +48,7 @@ struct flags {
 /* The parsed values of flags that are texts. */
 struct numbers {
     int64_t workers, lease_ms, renew_deadline_ms, retry_ms;
-    bool koordinator, hami, token;
+    bool koordinator, hami, gpushare, token;
 };
 
 /* Everything of one process. The manager frees what was handed to it; the rest is freed in reverse
@@ -236,6 +237,7 @@ static void reconcile(struct process *p, const struct flags *f, const struct num
                                        .metrics = p->metrics,
                                        .koordinator = n->koordinator,
                                        .hami = n->hami,
+                                       .gpushare = n->gpushare,
                                        .workers = (int)n->workers,
                                        .seed = rng_next(rng)};
     p->reconcilers = reconcilers_new(&o);
@@ -309,15 +311,6 @@ static int read_election(const struct flags *f, struct numbers *ret, struct err 
     return 0;
 }
 
-/* The flag takes the word `on`, or "off". */
-static int read_switch(const char *flag, const char *text, const char *on, bool *ret, struct err *e)
-{
-    *ret = strcmp(text, on) == 0;
-    if (*ret || strcmp(text, "off") == 0)
-        return 0;
-    return err_set(e, ERR_INVALID, "--%s is \"%s\", neither %s nor off", flag, text, on);
-}
-
 static int read_flags(struct flags *f, int argc, char **argv, struct numbers *ret, struct err *e)
 {
     const struct option_def defs[] = {
@@ -378,6 +371,11 @@ static int read_flags(struct flags *f, int argc, char **argv, struct numbers *re
          .value = "on|off",
          .text = &f->hami,
          .help = "on: publish MetaX cards to HAMi's scheduler, and release its lock of Nodes"},
+        {.name = "gpushare",
+         .value = "on|off",
+         .text = &f->gpushare,
+         .help = "on: nodes whose cards are shared offer gpushare's resources, aliyun.com/gpu-mem "
+                 "and gpu-count"},
         {.name = "log-level",
          .value = "LEVEL",
          .text = &f->level,
@@ -393,8 +391,9 @@ static int read_flags(struct flags *f, int argc, char **argv, struct numbers *re
     TRY(options_parse(defs, argc, argv, /* operands= */ NULL, /* max= */ 0, &n, e));
     TRY(options_number("workers", f->workers, 1, MAX_WORKERS, &ret->workers, e));
     TRY(read_election(f, ret, e));
-    TRY(read_switch("koordinator", f->koordinator, "auto", &ret->koordinator, e));
-    TRY(read_switch("hami", f->hami, "on", &ret->hami, e));
+    TRY(options_switch("koordinator", f->koordinator, "auto", &ret->koordinator, e));
+    TRY(options_switch("hami", f->hami, "on", &ret->hami, e));
+    TRY(options_switch("gpushare", f->gpushare, "on", &ret->gpushare, e));
     TRY(listen_socket_check_addr("health-addr", f->health_addr, e));
     TRY(listen_socket_check_addr("metrics-addr", f->metrics_addr, e));
     TRY(metrics_access_check(&f->access, &ret->token, e));
@@ -423,6 +422,7 @@ int main(int argc, char **argv)
                       .workers = "2",
                       .koordinator = "auto",
                       .hami = "on",
+                      .gpushare = "off",
                       .level = "info",
                       .format = "logfmt"};
     struct numbers n;

@@ -7,6 +7,7 @@
 #include "base/quantity.h"
 #include "base/xalloc.h"
 
+#include "interop/gpushare.h"
 #include "partition/resource_names.h"
 #include "partition/share_numbers.h"
 #include "reconcilers/koordinator_cards.h"
@@ -91,18 +92,45 @@ static void add_koordinator(const struct node_view *v, const struct device_spec 
     koordinator_mirror_resources(&cards.node, &o->items, &o->n);
 }
 
-/* The sums of the cards that give shares now, or at once: no hardware changes for that. */
+/* By which terms the card gives shares now, or at once: no hardware changes for that. NULL: it gives
+ * none. */
+static const struct device_fractional *terms_of(const struct card_record *c,
+                                                const struct device_spec *spec)
+{
+    const struct device_want *want = device_spec_want(spec, c->uuid);
+    bool gives = want && want->has_sharing && want->sharing.has_fractional && c->healthy &&
+                 c->mode == API_MODE_NATIVE;
+    return gives ? &want->sharing.fractional : NULL;
+}
+
 static void add_shares(const struct node_view *v, const struct device_spec *spec, struct offers *o)
 {
     struct share_sums sums = {0};
     for (size_t i = 0; i < v->device->n_cards; i++) {
-        const struct card_record *c = &v->device->cards[i];
-        const struct device_want *want = device_spec_want(spec, c->uuid);
-        if (want && want->has_sharing && want->sharing.has_fractional && c->healthy &&
-            c->mode == API_MODE_NATIVE)
-            share_sums_add(&sums, c->memory_mib, &want->sharing.fractional);
+        const struct device_fractional *terms = terms_of(&v->device->cards[i], spec);
+        if (terms)
+            share_sums_add(&sums, v->device->cards[i].memory_mib, terms);
     }
     share_sums_offer(&sums, &o->items, &o->n);
+}
+
+static void add_gpushare(const struct node_view *v, const struct device_spec *spec,
+                         struct offers *o)
+{
+    struct gpushare_sums sums = {0};
+    for (size_t i = 0; v->gpushare && i < v->device->n_cards; i++) {
+        const struct device_fractional *terms = terms_of(&v->device->cards[i], spec);
+        if (terms)
+            gpushare_sums_add(&sums, v->device->cards[i].memory_mib, terms);
+    }
+    gpushare_sums_offer(&sums, &o->items, &o->n);
+}
+
+/* What other schedulers count, of which a Device says nothing. */
+static void add_others(const struct node_view *v, const struct device_spec *spec, struct offers *o)
+{
+    add_koordinator(v, spec, o);
+    add_gpushare(v, spec, o);
 }
 
 /* The offer while the cards become what the spec orders: only what exists now and is wanted. Caller
@@ -124,7 +152,7 @@ static struct offers offers_under(const struct node_view *v, const struct device
         free(kept[i]);
     free(kept);
     add_shares(v, spec, &ret);
-    add_koordinator(v, spec, &ret);
+    add_others(v, spec, &ret);
     return ret;
 }
 
@@ -189,13 +217,13 @@ static void want(const struct node_view *v, const struct device_resource *r,
 
 static void want_all(const struct node_view *v, const struct offers *under, json_t *wanted)
 {
-    struct offers koordinator = {0};
-    add_koordinator(v, &v->device->spec, &koordinator);
+    struct offers others = {0};
+    add_others(v, &v->device->spec, &others);
     for (size_t i = 0; i < v->device->n_resources; i++)
         want(v, &v->device->resources[i], under, wanted);
-    for (size_t i = 0; i < koordinator.n; i++)
-        want(v, &koordinator.items[i], under, wanted);
-    offers_done(&koordinator);
+    for (size_t i = 0; i < others.n; i++)
+        want(v, &others.items[i], under, wanted);
+    offers_done(&others);
 }
 
 json_t *node_resources_wanted(const struct node_view *v, const struct device_spec *next)

@@ -8,7 +8,8 @@
  * `controller` become the Node's capacity and allocatable, both equal. A kubelet that registers
  * anew resets them to 0 (kubernetes pkg/kubelet/kubelet_node_status.go, reconcileExtendedResource);
  * then they are applied again. Where Koordinator is installed, the resources by which its scheduler
- * counts cards (koordinator.sh/gpu-core and so on) are added. Pure; reconcilers/node.c writes them.
+ * counts cards (koordinator.sh/gpu-core and so on) are added, and gpushare's where the controller is
+ * told to. Pure; reconcilers/node.c writes them.
  */
 
 /* The names and counts that the Node should have: a JSON object of strings. next is a spec that is

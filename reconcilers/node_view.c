@@ -39,6 +39,7 @@ void node_view_look(const struct caches *c, const char *name, struct node_view *
     ret->node_object = store_get(c->nodes, &key);
     ret->device_object = store_get(c->devices, &key);
     look_at_koordinator(c->koordinator, &key, ret);
+    ret->gpushare = c->gpushare;
     if (ret->node_object)
         ret->node = object_payload(ret->node_object);
     if (ret->device_object) {

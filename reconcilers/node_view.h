@@ -17,6 +17,7 @@
 struct caches {
     struct store *nodes, *devices, *profiles, *configs;
     const struct koordinator_link *koordinator; /* NULL: Koordinator is left alone */
+    bool gpushare;                              /* nodes offer gpushare's resources */
 };
 
 /* Names of the caches' indexes. */
@@ -31,6 +32,7 @@ struct node_view {
     int64_t silent_since_ms;           /* wall clock; valid while silent */
     enum koordinator_use koordinator;  /* UNKNOWN until its Devices are in the cache too */
     struct object *koordinator_object; /* Koordinator's Device; a reference; NULL: none */
+    bool gpushare;                     /* the node offers gpushare's resources */
     struct object_list profiles;       /* the profiles whose nodeSelector matches */
     struct object_list configs;        /* all that decode, oldest first */
     struct resolve_card *cards;        /* one for each of the Device's cards */

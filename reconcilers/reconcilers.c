@@ -62,6 +62,7 @@ static void open_caches(struct context *ctx, const struct reconcilers_opts *o)
         .profiles = informer_store(ctx->profiles),
         .configs = informer_store(ctx->configs),
         .koordinator = ctx->koordinator,
+        .gpushare = o->gpushare,
     };
     node_view_add_indexes(&ctx->caches);
 }

@@ -20,7 +20,8 @@ struct reconcilers_opts {
     bool koordinator;          /* write Koordinator's Devices where it is installed */
     /* publish cards to HAMi's scheduler, and remove the lock that such schedulers take */
     bool hami;
-    int workers;       /* for each controller, at least 1 */
+    bool gpushare; /* publish the resources by which gpushare counts the memory of shared cards */
+    int workers;   /* for each controller, at least 1 */
     size_t many_nodes; /* an object with more nodes is summarized at most once a second; 0: 200 */
     uint64_t seed;
 };

@@ -6,6 +6,7 @@
 #include "base/xalloc.h"
 
 #include "api/allocation.h"
+#include "interop/gpushare.h"
 
 /* --- The record --- */
 
@@ -26,14 +27,27 @@ static void add_container(const struct pod_ask *a, const struct fraction_node *n
     }
 }
 
-static int binding_text(const struct pod_ask *a, const struct allocation *r, char **ret,
-                        struct err *e)
+struct place {
+    const struct view *view;
+    const char *node;
+};
+
+static int64_t card_number(void *arg, const char *uuid)
+{
+    const struct place *p = arg;
+    return view_card_number(p->view, p->node, uuid);
+}
+
+/* The record, and beside it what tools of HAMi's and gpushare's read. */
+static int binding_text(const struct pod_ask *a, const struct allocation *r, struct place *on,
+                        char **ret, struct err *e)
 {
     auto_free char *text = NULL;
     TRY(allocation_format(r, &text, e));
     auto_free char *hami = hami_allocated_text(a->pod, r);
-    auto_json json_t *annotations =
-        json_pack("{s:s,s:s}", ALLOCATION_ANNOTATION, text, HAMI_ALLOCATED, hami);
+    auto_free char *gpushare = gpushare_allocation_text(a->pod, r, card_number, on);
+    auto_json json_t *annotations = json_pack("{s:s,s:s,s:s*}", ALLOCATION_ANNOTATION, text,
+                                              HAMI_ALLOCATED, hami, GPUSHARE_ALLOCATION, gpushare);
     *ret = json_dumps(annotations, JSON_COMPACT);
     return *ret ? 0 : err_set(e, ERR_INVALID, "the pod's record is no UTF-8");
 }
@@ -58,7 +72,7 @@ static int assume(struct view *v, const struct pod_ask *a, const char *name,
     auto_pod_shares struct pod_shares shares = {0};
     AUTO(allocation) struct allocation r = {0};
     TRY(allot(v, a, n, plan, &r, &shares, e));
-    TRY(binding_text(a, &r, ret_binding, e));
+    TRY(binding_text(a, &r, &(struct place){v, name}, ret_binding, e));
     view_assume(v, a->uid, name, &shares, *ret_binding);
     return 0;
 }

@@ -11,6 +11,7 @@
 #include "base/xalloc.h"
 
 #include "controller/manager.h"
+#include "interop/gpushare.h"
 #include "kubeclient/http.h"
 #include "scheduler/certificate_command.h"
 #include "scheduler/expiry.h"
@@ -40,11 +41,11 @@ enum { REQUEST_MS = 15000 };
 
 struct flags {
     const char *kubeconfig, *listen, *health_addr, *metrics_addr, *hami_metrics, *webhook_addr,
-        *level, *format;
+        *gpushare_pods, *level, *format;
     struct metrics_access access;
     enum hami_names hami;
     struct tls_files webhook_tls, extender_tls;
-    bool token, version, help;
+    bool gpushare, token, version, help;
 };
 
 /* Everything of the process. The manager frees what was handed to it; the rest is freed in reverse
@@ -165,7 +166,7 @@ static struct informer *watch(struct process *p, const struct object_type *type,
     return informer_new(p->kc, &o);
 }
 
-static void make_parts(struct process *p)
+static void make_parts(struct process *p, const struct flags *f)
 {
     struct rng rng;
     rng_init_random(&rng);
@@ -187,7 +188,7 @@ static void make_parts(struct process *p)
                                     .is_ready = is_ready,
                                     .arg = p};
     p->extender = extender_new(&x);
-    p->webhook = webhook_new(p->metrics);
+    p->webhook = webhook_new(p->metrics, f->gpushare);
     p->expiry = expiry_new(p->view, clock_real());
     manager_add_informer(p->manager, devices);
     manager_add_informer(p->manager, pods);
@@ -205,7 +206,7 @@ static int assemble(struct process *p, const struct flags *f, struct err *e)
     TRY(kc_http_new(&p->config, &o, &p->kc, e));
     p->metrics = metrics_new();
     p->manager = manager_new(/* opts= */ NULL);
-    make_parts(p);
+    make_parts(p, f);
     p->beats = heartbeats_new(clock_real());
     manager_set_beats(p->manager, p->beats);
     manager_add_service(p->manager, "signals", stop_signals_wait, &p->signals);
@@ -262,6 +263,7 @@ static int check_flags(struct flags *f, struct err *e)
     TRY(listen_socket_check_addr("health-addr", f->health_addr, e));
     TRY(listen_socket_check_addr("metrics-addr", f->metrics_addr, e));
     TRY(check_webhook(f, e));
+    TRY(options_switch("gpushare", f->gpushare_pods, "on", &f->gpushare, e));
     TRY(metrics_access_check(&f->access, &f->token, e));
     TRY(hami_names_parse(f->hami_metrics, &f->hami, e));
     TRY(log_level_parse(f->level, &level, e));
@@ -314,6 +316,11 @@ static int read_flags(struct flags *f, int argc, char **argv, struct err *e)
          .text = &f->webhook_addr,
          .help = "where API servers ask what new pods lack: POST " WEBHOOK_PATH
                  " over TLS (\":8443\"); \"\": nowhere"},
+        {.name = "gpushare",
+         .value = "on|off",
+         .text = &f->gpushare_pods,
+         .help =
+             "on: at --webhook-addr, pods that ask for " GPUSHARE_MEMORY " get shares of cards"},
         {.name = "webhook-tls-cert",
          .value = "PATH",
          .text = &f->webhook_tls.cert,
@@ -351,6 +358,7 @@ int main(int argc, char **argv)
                       .health_addr = "",
                       .metrics_addr = "",
                       .webhook_addr = "",
+                      .gpushare_pods = "off",
                       .access = METRICS_ACCESS_DEFAULT,
                       .hami_metrics = "none",
                       .level = "info",

@@ -119,6 +119,16 @@ static const struct fraction_node *draw_apart(struct view *v, const char *node,
     return &v->picture;
 }
 
+int64_t view_card_number(const struct view *v, const char *node, const char *uuid)
+{
+    const struct node *n = strmap_get(v->nodes, node);
+    const struct node_cards *from = n ? node_cards_of(n->device) : NULL;
+    for (unsigned i = 0; from && i < from->n; i++)
+        if (strcmp(from->cards[i].uuid, uuid) == 0)
+            return from->indices[i];
+    return -1;
+}
+
 const struct fraction_node *view_node_without(struct view *v, const char *node,
                                               const char *const *uids, size_t n_uids)
 {

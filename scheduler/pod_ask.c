@@ -7,6 +7,7 @@
 
 #include "api/allocation.h"
 #include "api/share_request.h"
+#include "interop/gpushare.h"
 
 enum fraction_phase pod_phase_of(const json_t *container, bool is_init)
 {
@@ -76,8 +77,9 @@ static int check_record(const struct pod_ask *a, struct err *e)
         n_containers += a->asks[i].count > 0;
     TRY(allocation_check_size(n_containers, a->n_shares, ALLOCATION_MAX_UUID_BYTES, e));
     /* The text for HAMi's tools is no longer than the record and a byte for each container. */
-    return allocation_check_room(JX_AT(a->pod, "metadata", "annotations"),
-                                 ALLOCATION_MAX_BYTES + a->n + sizeof(HAMI_ALLOCATED), e);
+    size_t hami = ALLOCATION_MAX_BYTES + a->n + sizeof(HAMI_ALLOCATED);
+    size_t gpushare = a->n * GPUSHARE_ENTRY_BYTES + sizeof(GPUSHARE_ALLOCATION);
+    return allocation_check_room(JX_AT(a->pod, "metadata", "annotations"), hami + gpushare, e);
 }
 
 static int check_mode(const struct pod_ask *a, struct err *e)

@@ -5,13 +5,18 @@
 #include <string.h>
 
 #include "base/jx.h"
+#include "base/quantity.h"
 #include "base/xalloc.h"
 
 #include "api/share_request.h"
+#include "interop/gpushare.h"
+
+enum { MIB_OF_GIB = 1024 };
 
 #define IGNORE_LABEL "hami.io/webhook"
 /* SHARE_COUNT in a JSON pointer. */
-#define SHARE_COUNT_POINTER "nvidia.com~1gpu"
+#define SHARE_COUNT_POINTER  "nvidia.com~1gpu"
+#define SHARE_MEMORY_POINTER "nvidia.com~1gpumem"
 
 static const char *const lists[] = {"containers", "initContainers"};
 static const char *const kinds[] = {"limits", "requests"};
@@ -77,12 +82,19 @@ static bool names_a_size(const json_t *container)
     return false;
 }
 
-static bool asks_for_shares(const json_t *pod)
+/* 0: the container asks in words of ours, or not in gpushare's, or they do not count. */
+static int64_t gib_of(const json_t *container, bool gpushare)
+{
+    bool ours = names_a_size(container) || JX_AT(container, "resources", "limits", SHARE_COUNT);
+    return gpushare && !ours ? gpushare_gib(container) : 0;
+}
+
+static bool asks_for_shares(const json_t *pod, bool gpushare)
 {
     for (size_t l = 0; l < ARRAY_LEN(lists); l++) {
         const json_t *list = JX_AT(pod, "spec", lists[l]);
         for (size_t i = 0; i < json_array_size(list); i++)
-            if (names_a_size(json_array_get(list, i)))
+            if (names_a_size(json_array_get(list, i)) || gib_of(json_array_get(list, i), gpushare))
                 return true;
     }
     return false;
@@ -109,32 +121,44 @@ static void add_scheduler(const json_t *pod, json_t *patch)
         add(patch, "/spec/schedulerName", "cleave-scheduler");
 }
 
-/* One share for each container of the list that names a size, among its limits or requests. */
-static void add_counts(const json_t *pod, const char *list, const char *kind, json_t *patch)
+/* Adds to the limits or requests, at `path`, of a container what it does not say. */
+static void add_amounts(const json_t *container, const char *kind, bool gpushare, const char *path,
+                        json_t *patch)
 {
-    const json_t *containers = JX_AT(pod, "spec", list);
-    for (size_t i = 0; i < json_array_size(containers); i++) {
-        const json_t *container = json_array_get(containers, i);
-        const json_t *amounts = JX_AT(container, "resources", kind);
-        if (!names_a_size(container) || !amounts || json_object_get(amounts, SHARE_COUNT))
-            continue;
-        auto_free char *path =
-            xasprintf("/spec/%s/%zu/resources/%s/" SHARE_COUNT_POINTER, list, i, kind);
-        add(patch, path, "1");
-    }
+    const json_t *amounts = JX_AT(container, "resources", kind);
+    int64_t gib = gib_of(container, gpushare);
+    auto_free char *count = xasprintf("%s/" SHARE_COUNT_POINTER, path);
+    auto_free char *memory = xasprintf("%s/" SHARE_MEMORY_POINTER, path);
+    auto_free char *mib = quantity_format(gib * MIB_OF_GIB);
+    if (!amounts || (!gib && !names_a_size(container)))
+        return;
+    if (!json_object_get(amounts, SHARE_COUNT))
+        add(patch, count, "1");
+    if (gib)
+        add(patch, memory, mib);
 }
 
-int pod_defaults_patch(const json_t *pod, json_t **ret_patch, struct err *e)
+/* One share for each container of the list that names a size. */
+static void add_shares(const json_t *pod, const char *list, bool gpushare, json_t *patch)
+{
+    const json_t *containers = JX_AT(pod, "spec", list);
+    for (size_t k = 0; k < ARRAY_LEN(kinds); k++)
+        for (size_t i = 0; i < json_array_size(containers); i++) {
+            auto_free char *path = xasprintf("/spec/%s/%zu/resources/%s", list, i, kinds[k]);
+            add_amounts(json_array_get(containers, i), kinds[k], gpushare, path, patch);
+        }
+}
+
+int pod_defaults_patch(const json_t *pod, bool gpushare, json_t **ret_patch, struct err *e)
 {
     TRY(check_shape(pod, e));
     *ret_patch = NULL;
-    if (!asks_for_shares(pod) || is_to_be_ignored(pod))
+    if (!asks_for_shares(pod, gpushare) || is_to_be_ignored(pod))
         return 0;
     auto_json json_t *patch = json_array();
     add_scheduler(pod, patch);
     for (size_t l = 0; l < ARRAY_LEN(lists); l++)
-        for (size_t k = 0; k < ARRAY_LEN(kinds); k++)
-            add_counts(pod, lists[l], kinds[k], patch);
+        add_shares(pod, lists[l], gpushare, patch);
     if (json_array_size(patch))
         *ret_patch = TAKE(patch);
     return 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "base/err.h"
 
@@ -9,7 +10,11 @@
  * What a pod of shares does not say and means (docs/sharing.md): a container that names only a size
  * gets one share, and a pod that names neither scheduler nor node goes to cleave-scheduler. The rules
  * are those of config/scheduler-defaults/pod-defaults.yaml, by which API servers of Kubernetes 1.36 and
- * later add the same; test/e2e/share_defaults.py holds both to one list of cases. Pure.
+ * later add the same; test/e2e/share_defaults.py holds both to one list of cases.
+ *
+ * Where gpushare's pods are Cleave's (docs/gpushare.md), a container that asks in its words alone
+ * (interop/gpushare.h) gets one share of so many GiB beside them, by config/gpushare-defaults there.
+ * Pure.
  */
 
 /* In each of a pod's two lists; so that a patch has a bound. An API server stores fewer. */
@@ -17,4 +22,5 @@
 
 /* The JSON Patch (RFC 6902) of a new pod, as the API server shows it to admission; NULL: it stays as
  * it is. New reference. ERR_INVALID: it has not the shape of a pod; the message names the member. ERR_TOO_LARGE. */
-int pod_defaults_patch(const json_t *pod, json_t **ret_patch, struct err *e) MUST_CHECK;
+int pod_defaults_patch(const json_t *pod, bool gpushare, json_t **ret_patch,
+                       struct err *e) MUST_CHECK;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/auto.h"
@@ -20,8 +21,8 @@ struct webhook;
 
 #define WEBHOOK_PATH "/mutate-pods"
 
-/* metrics is borrowed; NULL: nothing is counted. */
-struct webhook *webhook_new(struct metrics *metrics);
+/* metrics is borrowed; NULL: nothing is counted. gpushare: its pods are Cleave's (pod_defaults.h). */
+struct webhook *webhook_new(struct metrics *metrics, bool gpushare);
 /* The route, which borrows w. */
 struct http_route webhook_route(struct webhook *w);
 
@@ -30,7 +31,8 @@ enum webhook_outcome { WEBHOOK_PATCHED, WEBHOOK_UNCHANGED, WEBHOOK_UNREADABLE };
 
 /* What a question is answered: an AdmissionReview with a response, or where it cannot be read
  * (WEBHOOK_UNREADABLE) a Status that says why. *ret_answer is a new reference in each case. Pure. */
-enum webhook_outcome webhook_answer(const char *body, size_t len, json_t **ret_answer);
+enum webhook_outcome webhook_answer(const char *body, size_t len, bool gpushare,
+                                    json_t **ret_answer);
 
 /* NULL allowed; returns NULL. */
 struct webhook *webhook_free(struct webhook *w);

@@ -31,6 +31,7 @@ struct entry_slice {
     unsigned id;    /* the driver's, on its card */
     unsigned minor; /* its device node's; UINT_MAX: unknown */
     uint64_t memory_mib;
+    uint64_t card_mib; /* of the whole card; 0: not said */
     unsigned compute_percent;
     char alias[36]; /* the driver's (SGPU_ALIAS_BYTES); "": none */
 };

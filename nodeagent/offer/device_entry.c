@@ -41,6 +41,7 @@ void device_share_entry(const struct gpu_card *card, unsigned slot, const struct
     ret->slice = (struct entry_slice){.id = slot_number(slot),
                                       .minor = UINT_MAX,
                                       .memory_mib = quota->memory_mib,
+                                      .card_mib = card->memory_mib,
                                       .compute_percent = quota->compute_percent};
     (void)snprintf(ret->slice.alias, sizeof(ret->slice.alias), "%s", ret->cdi_name);
 }

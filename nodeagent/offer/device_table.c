@@ -440,7 +440,8 @@ static bool same_slice(const struct entry_device *a, const struct entry_device *
         return false;
     return !a->has_slice ||
            (x->id == y->id && x->minor == y->minor && x->memory_mib == y->memory_mib &&
-            x->compute_percent == y->compute_percent && strcmp(x->alias, y->alias) == 0);
+            x->card_mib == y->card_mib && x->compute_percent == y->compute_percent &&
+            strcmp(x->alias, y->alias) == 0);
 }
 
 static bool same_entry(const struct entry_device *a, const struct entry_device *b)

@@ -11,6 +11,7 @@
 #include "api/feature_label.h"
 #include "api/kinds.h"
 #include "api/koordinator.h"
+#include "interop/gpushare.h"
 #include "interop/metax_cards.h"
 #include "interop/node_lock.h"
 #include "partition/vendor.h"
@@ -120,6 +121,11 @@ static struct node_resource *node_resource(struct node_record *r, const char *na
     return added;
 }
 
+static bool is_counted(const char *name)
+{
+    return vendor_owns(name) || koordinator_is_resource(name) || gpushare_is_resource(name);
+}
+
 static void read_resources(const json_t *map, struct node_record *r, size_t offset)
 {
     assert(offset + sizeof(int64_t) <= sizeof(struct node_resource));
@@ -127,7 +133,7 @@ static void read_resources(const json_t *map, struct node_record *r, size_t offs
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)map, key, value) {
         int64_t count;
-        if ((!vendor_owns(key) && !koordinator_is_resource(key)) || !json_is_string(value) ||
+        if (!is_counted(key) || !json_is_string(value) ||
             quantity_parse(json_string_value(value), &count, NULL) < 0)
             continue;
         memcpy((char *)node_resource(r, key) + offset, &count, sizeof(count));

@@ -295,8 +295,8 @@ class RealNode(SimNode):
 
     def forget_sums(self):
         """A controller that is ended with its profile leaves what it published on the Node."""
-        sums = [name for name in self.offers() if name.startswith("nvidia.com/gpumem") or name == "nvidia.com/gpucores"]
-        gone = dict.fromkeys(sums)
+        sums = ("nvidia.com/gpumem", "nvidia.com/gpucores", "aliyun.com/gpu-")
+        gone = dict.fromkeys(name for name in self.node_object()["status"]["allocatable"] if name.startswith(sums))
         if gone:
             self.api.merge(f"/api/v1/nodes/{self.name}/status", {"status": {"allocatable": gone, "capacity": gone}})
 

@@ -37,10 +37,36 @@ CASES = {
     "no card, no change": (body(container({"cpu": "1"})), DEFAULT, [None]),
 }
 
+# Where gpushare's pods are Cleave's: the same, with the MiB of each share.
+GIB = "aliyun.com/gpu-mem"
+OF_GPUSHARE = {
+    "its GiB are one share": (body(container({GIB: "3"})), OURS, ["1"], ["3072"]),
+    "each container has its own": (body(container({GIB: "2"}), container({}), container({GIB: "1"})), OURS, ["1", None, "1"], ["2048", None, "1024"]),
+    "requests get theirs": (body(container({GIB: "2"}, {"cpu": "1"})), OURS, ["1"], ["2048"]),
+    "init containers get theirs": (body(container({GIB: "2"}), inits=[container({GIB: "4"})]), OURS, ["1", "1"], ["4096", "2048"]),
+    "words of ours beside it count": (body(container({GIB: "2", GPU: "1", **SIZES})), OURS, ["1"], ["3k"]),
+    "none is none": (body(container({GIB: "0"})), DEFAULT, [None], [None]),
+    "whoever names a scheduler keeps it": (body(container({GIB: "2"}), schedulerName="mine"), "mine", ["1"], ["2048"]),
+    "a label keeps a pod as it is": (body(container({GIB: "2"}), labels={"hami.io/webhook": "ignore"}), DEFAULT, [None], [None]),
+}
+
+
+def amounts(pod, kind, resource):
+    spec = pod["spec"]
+    return [c["resources"].get(kind, {}).get(resource) for c in spec.get("initContainers", []) + spec["containers"]]
+
 
 def shares(pod, kind):
-    spec = pod["spec"]
-    return [c["resources"].get(kind, {}).get(GPU) for c in spec.get("initContainers", []) + spec["containers"]]
+    return amounts(pod, kind, GPU)
+
+
+def check_gpushare(create):
+    for name, (pod, scheduler, counts, sizes) in OF_GPUSHARE.items():
+        made = create(pod)
+        assert made["spec"]["schedulerName"] == scheduler, name
+        for kind in ("limits", "requests"):
+            assert shares(made, kind) == counts, (name, kind)
+            assert amounts(made, kind, "nvidia.com/gpumem") == sizes, (name, kind)
 
 
 def check_cases(create):

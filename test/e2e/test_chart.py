@@ -175,6 +175,12 @@ CASES = {
             ],
         },
     ),
+    "gpushare": ({"slots": {"enabled": True}, "scheduler": {"enabled": True}, "gpushare": {"enabled": True}}, ["slots", "scheduler", "gpushare"], {}),
+    "gpushare-webhook": (
+        {"slots": {"enabled": True}, "scheduler": {"enabled": True, "webhook": {"enabled": True}}, "gpushare": {"enabled": True}},
+        ["slots", "scheduler", "scheduler-webhook", "gpushare"],
+        {},
+    ),
     "other-nodes": (
         {"otherNodes": {"enabled": True}, "driver": {"from": "runtimeClass"}},
         ["components/other-nodes", "agent/components/nvidia-runtime"],

@@ -320,6 +320,16 @@ def test_the_webhook_is_asked_about_the_pods_that_the_policy_changes(webhook):
     assert "caBundle" not in hook["clientConfig"], "whoever applies it again would take out what the keeper wrote"
 
 
+def test_with_gpushare_the_webhook_is_asked_about_its_pods_too(tmp_path):
+    objects = {(o["kind"], o["metadata"]["name"]): o for o in with_components(tmp_path, "slots", "scheduler", "scheduler-webhook", "gpushare")}
+    (hook,) = objects["MutatingWebhookConfiguration", "cleave-pod-defaults"]["webhooks"]
+    (policy,) = (o["spec"] for o in render(CONFIG / "scheduler-defaults") if o["kind"] == "MutatingAdmissionPolicy")
+    (asked,) = (c["expression"] for c in hook["matchConditions"])
+    assert asked.replace(", 'aliyun.com/gpu-mem'", "") == policy["matchConditions"][0]["expression"]
+    for name in ("cleave-controller", "cleave-scheduler"):
+        assert "--gpushare=on" in objects["Deployment", name]["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
 def test_what_the_webhook_is_called_is_the_same_everywhere(webhook):
     (hook,) = webhook["MutatingWebhookConfiguration", "cleave-pod-defaults"]["webhooks"]
     named = hook["clientConfig"]["service"]

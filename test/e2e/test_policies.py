@@ -203,7 +203,8 @@ def test_the_scheduler_gives_a_pod_its_record_by_a_binding_alone(rig, scheduler)
         expect(refused, scheduler, "POST", f"{path}/binding", binding(name, node.name, **annotations))
     waits = {"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}}
     assert refusal(scheduler, "PATCH", f"{path}/status", waits, MERGE) is None
-    assert refusal(scheduler, "POST", f"{path}/binding", binding(name, node.name, **{RECORD: "{}", "hami.io/vgpu-devices-allocated": ";"})) is None
+    told = {"hami.io/vgpu-devices-allocated": ";", "scheduler.framework.gpushare.allocation": "{}"}
+    assert refusal(scheduler, "POST", f"{path}/binding", binding(name, node.name, **{RECORD: "{}"}, **told)) is None
     bound = rig.api.get(path)
     assert bound["spec"]["nodeName"] == node.name and bound["metadata"]["annotations"][RECORD] == "{}"
 

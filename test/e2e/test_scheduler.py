@@ -69,10 +69,10 @@ class Node(Host):
 class World:
     """Nodes, our controller and agents, and a scheduler."""
 
-    def __init__(self, rig, stack, *fleets):
+    def __init__(self, rig, stack, *fleets, **controller):
         self.rig, self.numbers, self.stack = rig, itertools.count(1), stack
         self.meanwhile = lambda: None  # is done, too, while something is waited for
-        rig.controller()
+        self.controller = rig.controller(**controller)
         self.nodes = [Node(rig, fleet) for fleet in fleets]
         for n in self.nodes:
             stack.callback(n.kubelet.stop)

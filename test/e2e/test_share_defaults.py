@@ -5,10 +5,10 @@ import json
 
 import pytest
 from conftest import ROOT, wait_for
-from share_defaults import CASES, OURS, check_cases
+from share_defaults import CASES, OF_GPUSHARE, OURS, check_cases, check_gpushare
 from stack import rig  # noqa: F401
 
-DEFAULTS = ROOT / "config" / "scheduler-defaults"
+FOLDERS = [ROOT / "config" / name for name in ("scheduler-defaults", "gpushare-defaults")]
 PODS = "/api/v1/namespaces/default/pods"
 
 pytestmark = pytest.mark.new_kubernetes
@@ -21,7 +21,8 @@ def create(rig):
     version = json.loads(kubectl.out("version", "-o", "json"))["serverVersion"]
     if (int(version["major"]), int(version["minor"].rstrip("+"))) < (1, 36):
         pytest.skip("this Kubernetes has no MutatingAdmissionPolicy; make nightly runs it on one that has")
-    kubectl("apply", "-k", DEFAULTS)
+    for folder in FOLDERS:
+        kubectl("apply", "-k", folder)
 
     def made(body):
         pod = rig.api.create(PODS, body)
@@ -29,10 +30,16 @@ def create(rig):
         return pod
 
     counted = CASES["shares that are counted stay"][0]
-    wait_for(lambda: made(counted)["spec"]["schedulerName"] == OURS, 30, "the policy to be asked")
+    for pod in (counted, OF_GPUSHARE["its GiB are one share"][0]):
+        wait_for(lambda p=pod: made(p)["spec"]["schedulerName"] == OURS, 30, "the policy to be asked")
     yield made
-    kubectl("delete", "-k", DEFAULTS)
+    for folder in FOLDERS:
+        kubectl("delete", "-k", folder)
 
 
 def test_pods_of_shares_get_what_they_do_not_say(create):
     check_cases(create)
+
+
+def test_pods_of_gpushares_become_pods_of_shares(create):
+    check_gpushare(create)

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from conftest import ROOT, wait_for
 from extender import free_port, shipped_arguments
-from share_defaults import CASES, GPU, OURS, SIZES, body, check_cases, container, shares
+from share_defaults import CASES, GIB, GPU, OF_GPUSHARE, OURS, SIZES, body, check_cases, check_gpushare, container, shares
 from stack import RESTRICTED, ApiError, fetch, rig  # noqa: F401
 
 CONFIG = ROOT / "config" / "scheduler-webhook"
@@ -61,11 +61,11 @@ class Webhook:
 
     # --- the programs ---
 
-    def serve(self):
+    def serve(self, **flags):
         """Starts the scheduler; it is not ready yet."""
-        flags = {"listen": f"127.0.0.1:{free_port(self.rig)}", "health_addr": f"127.0.0.1:{self.health}", "metrics_addr": f"127.0.0.1:{free_port(self.rig)}"}
+        own = {"listen": f"127.0.0.1:{free_port(self.rig)}", "health_addr": f"127.0.0.1:{self.health}", "metrics_addr": f"127.0.0.1:{free_port(self.rig)}"}
         more = {"webhook_addr": f"127.0.0.1:{self.port}", "webhook_tls_cert": self.folder / "tls.crt", "webhook_tls_key": self.folder / "tls.key"}
-        argv = shipped_arguments("scheduler", **flags, **more, kubeconfig=self.kubeconfig("cleave-scheduler"))
+        argv = shipped_arguments("scheduler", **own, **more, **flags, kubeconfig=self.kubeconfig("cleave-scheduler"))
         self.scheduler = self.rig.processes("cleave-scheduler", self.rig.release("cleave-scheduler"), *argv)
 
     def keep(self, **flags):
@@ -160,6 +160,37 @@ def webhook(rig):
 def test_pods_of_shares_get_what_they_do_not_say(webhook):
     webhook.start()
     check_cases(webhook.dry_run)
+
+
+def test_pods_of_gpushares_become_pods_of_shares(webhook):
+    gpushare = ROOT / "config" / "gpushare"
+    (asked,) = (p for p in yaml.safe_load((gpushare / "kustomization.yaml").read_text())["patches"] if p["target"]["kind"] == "MutatingWebhookConfiguration")
+    ((_, path, expression),) = (step.values() for step in yaml.safe_load(asked["patch"]))
+    policy = [f"--filename={gpushare}/pod-gpushare.yaml"]
+    hook = webhook.api.get(HOOK)
+    assert path == "/webhooks/0/matchConditions/0/expression"
+    hook["webhooks"][0]["matchConditions"][0]["expression"] = expression
+    webhook.api.merge(HOOK, {"webhooks": hook["webhooks"]})
+    webhook.rig.cluster.kubectl("apply", "--server-side", *policy)
+    try:
+        bare = OF_GPUSHARE["its GiB are one share"][0]
+        wait_for(lambda: "asks for aliyun.com/gpu-mem and no share" in refusal(webhook, bare), 30, "the policy to be asked")
+        webhook.serve(gpushare="on")
+        webhook.keep()
+        webhook.until(webhook.is_served, "the webhook to be served")
+        wait_for(lambda: refusal(webhook, bare) == "", 30, "the API server to ask")
+        check_gpushare(webhook.dry_run)
+    finally:
+        webhook.rig.cluster.kubectl("delete", *policy)
+
+
+def refusal(webhook, pod):
+    """Why the pod cannot be made; "": it can."""
+    try:
+        webhook.dry_run(pod)
+    except ApiError as error:
+        return str(error)
+    return ""
 
 
 def test_a_namespace_may_be_left_out(webhook):

@@ -54,7 +54,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     auto_json json_t *answer = NULL;
     if (len > HTTP_MAX_UPLOAD_BYTES)
         return 0;
-    enum webhook_outcome outcome = webhook_answer((const char *)data, len, &answer);
+    enum webhook_outcome outcome =
+        webhook_answer((const char *)data, len, /* gpushare= */ len % 2, &answer);
     auto_free char *text = json_dumps(answer, JSON_COMPACT);
     assert(text && strlen(text) < HTTP_MAX_BODY_BYTES);
     if (outcome == WEBHOOK_UNREADABLE)

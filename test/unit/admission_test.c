@@ -13,6 +13,7 @@
 #include "api/feature_label.h"
 #include "api/kinds.h"
 #include "api/koordinator.h"
+#include "interop/gpushare.h"
 #include "interop/metax_cards.h"
 #include "interop/node_lock.h"
 #include "nodeagent/slots/slot_wish.h"
@@ -211,20 +212,24 @@ Test(admission, the_lists_stand_behind_the_programs_prefixes)
     cr_expect_not_null(strstr(rule, metax), "%s", metax);
 }
 
-Test(admission, a_node_gets_resources_of_the_vendors_and_koordinators)
+Test(admission, a_node_gets_resources_of_the_vendors_koordinators_and_gpushares)
 {
     auto_json json_t *docs = load(node_status);
     auto_words struct words domains = {0};
     auto_words struct words koordinator = {0};
+    auto_words struct words gpushare = {0};
     static const char *const names[] = {KOORDINATOR_GPU,   KOORDINATOR_CORE,   KOORDINATOR_MEMORY,
                                         KOORDINATOR_RATIO, KOORDINATOR_SHARED, NULL};
+    static const char *const others[] = {GPUSHARE_COUNT, GPUSHARE_MEMORY, NULL};
     for (const struct vendor *v = vendors; v->name; v++)
         add_word(&domains, v->domain, strlen(v->domain));
     add_table(&koordinator, names);
+    add_table(&gpushare, others);
     auto_words struct words policy = literals_of(variable(docs, node_status_name, "vendors"));
     expect_same(&policy, &domains, "vendors");
     expect_literals(variable(docs, node_status_name, "koordinator"), "", &koordinator,
                     "koordinator");
+    expect_literals(variable(docs, node_status_name, "gpushare"), "", &gpushare, "gpushare");
 }
 
 Test(admission, a_node_gets_the_annotations_of_the_schedulers)

@@ -105,6 +105,7 @@ static void start_reconcilers(struct cluster *c, const struct kc_fault_plan *pla
                                                    .recorder = c->recorder,
                                                    .koordinator = !c->without_koordinator,
                                                    .hami = !c->without_hami,
+                                                   .gpushare = c->with_gpushare,
                                                    .workers = 1,
                                                    .many_nodes = c->many_nodes});
 }

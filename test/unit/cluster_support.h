@@ -22,6 +22,7 @@ struct cluster {
     size_t many_nodes;        /* for the next process; 0: as ever */
     bool without_koordinator; /* the same */
     bool without_hami;        /* the same */
+    bool with_gpushare;       /* the same */
 };
 
 /* plan NULL: no faults. */

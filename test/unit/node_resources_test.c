@@ -146,6 +146,53 @@ Test(node_resources, what_was_withdrawn_comes_back_when_the_agent_cannot)
     expect("nvidia.com/mig-1g.10gb", "7");
 }
 
+#define SHARES                                                                                       \
+    "apiVersion: gpu.cleave.dev/v1alpha1\n"                                                          \
+    "kind: GPUProfile\n"                                                                             \
+    "metadata: {name: shares}\n"                                                                     \
+    "spec: {nodeSelector: {matchLabels: {pool: a}}, devices: [{mode: native, sharing: {fractional: " \
+    "{maxShares: 10, memoryOversubscriptionPercent: 150}}}]}\n"
+
+static void give_shares(bool with_gpushare)
+{
+    cluster_label(&c, "n1", "nvidia.com/mig.config", NULL);
+    c.with_gpushare = with_gpushare;
+    cluster_restart(&c);
+    cluster_apply(&c, SHARES);
+    for (int i = 0; i < 2; i++) {
+        cluster_settle(&c);
+        cluster_agent(&c, "n1");
+    }
+    cluster_settle(&c);
+}
+
+Test(node_resources, gpushares_numbers_are_the_gib_and_the_cards_where_they_are_wanted)
+{
+    give_shares(/* with_gpushare= */ true);
+    expect("aliyun.com/gpu-count", "1");
+    expect("aliyun.com/gpu-mem", "119"); /* 81559 MiB, one and a half times */
+    cluster_patch(&c, &resource_nodes, "n1", "status",
+                  "{status: {capacity: {aliyun.com/gpu-mem: '0'},"
+                  " allocatable: {aliyun.com/gpu-mem: '0'}}}");
+    cluster_settle(&c);
+    expect("aliyun.com/gpu-mem", "119");
+    c.with_gpushare = false;
+    cluster_restart(&c);
+    cluster_settle(&c);
+    expect("aliyun.com/gpu-count", "");
+    expect("aliyun.com/gpu-mem", "");
+}
+
+Test(node_resources, gpushares_own_numbers_stay_where_they_are_not_wanted)
+{
+    cluster_patch(&c, &resource_nodes, "n1", "status",
+                  "{status: {capacity: {aliyun.com/gpu-mem: '8'},"
+                  " allocatable: {aliyun.com/gpu-mem: '8'}}}");
+    give_shares(/* with_gpushare= */ false);
+    expect("aliyun.com/gpu-mem", "8");
+    expect("aliyun.com/gpu-count", "");
+}
+
 /* The writes of the controller to the node's two objects, in their order. */
 static int note_write(void *arg, const struct kc_call *call, struct err *e)
 {

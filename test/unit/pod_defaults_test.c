@@ -15,22 +15,57 @@
     "/nvidia.com~1gpu\",\"value\":\"1\"}"
 
 /* The patch of a pod with these members as text; "": none, or what is wrong. Caller frees. */
-static char *patch_of(const char *members)
+static char *patch_of(const char *members, bool gpushare)
 {
     auto_err struct err e = {0};
     auto_free char *text = xasprintf("{%s}", members);
     auto_json json_t *pod = json_loads(text, 0, NULL);
     auto_json json_t *patch = NULL;
     cr_assert(pod, "%s", text);
-    if (pod_defaults_patch(pod, &patch, &e) < 0)
+    if (pod_defaults_patch(pod, gpushare, &patch, &e) < 0)
         return xstrdup(err_msg(&e));
     return patch ? json_dumps(patch, JSON_COMPACT) : xstrdup("");
 }
 
 static void expect_patch(const char *members, const char *patch)
 {
-    auto_free char *got = patch_of(members);
+    auto_free char *got = patch_of(members, /* gpushare= */ false);
     cr_expect_str_eq(got, patch, "%s: %s", members, got);
+}
+
+static void expect_gpushare(const char *limits, const char *patch)
+{
+    auto_free char *members = xasprintf("\"spec\": {\"schedulerName\": \"mine\", \"containers\": "
+                                        "[{\"resources\": {\"limits\": {%s}}}]}",
+                                        limits);
+    auto_free char *got = patch_of(members, /* gpushare= */ true);
+    cr_expect_str_eq(got, patch, "%s: %s", limits, got);
+    auto_free char *off = patch_of(members, /* gpushare= */ false);
+    auto_free char *ours = patch_of(members, strstr(limits, "nvidia"));
+    cr_expect_str_eq(off, ours, "where gpushare's pods are not ours: %s", off);
+}
+
+Test(pod_defaults, gpushares_gib_are_one_share_of_so_many)
+{
+#define GIB(mib)                                                                                   \
+    "[" ONE("containers/0",                                                                        \
+            "limits") ",{\"op\":\"add\",\"path\":\"/spec/containers/0/resources/limits/"           \
+                      "nvidia.com~1gpumem\",\"value\":\"" mib "\"}]"
+    expect_gpushare("\"aliyun.com/gpu-mem\": \"3\"", GIB("3072"));
+    expect_gpushare("\"aliyun.com/gpu-mem\": 2", GIB("2048"));
+    expect_gpushare("\"aliyun.com/gpu-mem\": \"9007199254740991\"", GIB("9223372036854774784"));
+}
+
+Test(pod_defaults, words_of_gpushare_that_do_not_count_change_nothing)
+{
+    static const char *const limits[] = {"0", "-1", "\"none\"", "\"9223372036854775807\"", "[]"};
+    for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+        auto_free char *text = xasprintf("\"aliyun.com/gpu-mem\": %s", limits[i]);
+        expect_gpushare(text, "");
+    }
+    expect_gpushare("\"aliyun.com/gpu-mem\": 2, \"nvidia.com/gpu\": 1", "");
+    expect_gpushare("\"aliyun.com/gpu-mem\": 2, \"nvidia.com/gpucores\": 30",
+                    "[" ONE("containers/0", "limits") "]");
 }
 
 Test(pod_defaults, a_size_alone_is_one_share_for_the_scheduler_that_knows_cards)
@@ -136,8 +171,8 @@ Test(pod_defaults, more_containers_than_an_api_server_stores_are_refused)
     json_t *containers = json_object_get(json_object_get(pod, "spec"), "containers");
     for (int i = 0; i < POD_DEFAULTS_MAX_CONTAINERS; i++)
         (void)json_array_append_new(containers, json_object());
-    cr_expect_eq(pod_defaults_patch(pod, &patch, &e), 0, "%s", err_msg(&e));
+    cr_expect_eq(pod_defaults_patch(pod, /* gpushare= */ false, &patch, &e), 0, "%s", err_msg(&e));
     (void)json_array_append_new(containers, json_object());
-    cr_expect_eq(pod_defaults_patch(pod, &patch, &e), -ERR_TOO_LARGE);
+    cr_expect_eq(pod_defaults_patch(pod, /* gpushare= */ false, &patch, &e), -ERR_TOO_LARGE);
     cr_expect(strstr(err_msg(&e), "spec.containers of the pod has more than 4096"));
 }

@@ -6,6 +6,7 @@
 #include "base/xalloc.h"
 
 #include "api/allocation.h"
+#include "interop/gpushare.h"
 #include "scheduler/choice.h"
 #include "scheduler/expiry.h"
 #include "scheduler_support.h"
@@ -118,6 +119,23 @@ Test(scheduler_choice, the_best_connected_cards_are_taken_where_the_pod_says_so)
     auto_json json_t *annotations = town_assumed("uid-p", "a");
     const char *hami = json_string_value(json_object_get(annotations, HAMI_ALLOCATED));
     cr_expect_str_eq(hami, "a-0,NVIDIA,3000,0:a-2,NVIDIA,3000,0:;");
+}
+
+Test(scheduler_choice, gpushares_tool_is_told_the_card_of_containers_that_ask_in_its_words)
+{
+    town_node("a", 2, 0, "");
+    town_see();
+    (void)choose(town_pod("o", "", PART(3000)), NAMES("a"));
+    auto_json json_t *others = town_assumed("uid-o", "a");
+    cr_expect_null(json_object_get(others, GPUSHARE_ALLOCATION));
+    (void)choose(town_pod("p", "\"nvidia.com/use-gpuuuid\": \"a-1\"",
+                          LIMITS("\"aliyun.com/gpu-mem\": \"2\", \"nvidia.com/gpu\": \"1\", "
+                                 "\"nvidia.com/gpumem\": \"2048\"")),
+                 NAMES("a"));
+    auto_json json_t *annotations = town_assumed("uid-p", "a");
+    const char *told = json_string_value(json_object_get(annotations, GPUSHARE_ALLOCATION));
+    cr_assert_not_null(told);
+    cr_expect_str_eq(told, "{\"0\":{\"1\":2}}");
 }
 
 /* --- Room --- */

@@ -59,15 +59,16 @@ static int bind_for(char *of, unsigned memory_mib, size_t n, struct err *e)
     for (unsigned i = 0; i < n; i++) {
         bound[i] = (struct bound_slot){.slot = slot(3 + i), .quota = {memory_mib, 30}, .qos = -1};
         (void)snprintf(bound[i].card, sizeof(bound[i].card), "%s", cards[i]);
-        entries[i] =
-            (struct entry_device){.vendor = "nvidia",
-                                  .cdi_name = names[i],
-                                  .card_uuid = cards[i],
-                                  .uuid = cards[i],
-                                  .pci_bus_id = bus_id,
-                                  .minor = i,
-                                  .has_slice = true,
-                                  .slice = {.memory_mib = memory_mib, .compute_percent = 30}};
+        entries[i] = (struct entry_device){.vendor = "nvidia",
+                                           .cdi_name = names[i],
+                                           .card_uuid = cards[i],
+                                           .uuid = cards[i],
+                                           .pci_bus_id = bus_id,
+                                           .minor = i,
+                                           .has_slice = true,
+                                           .slice = {.memory_mib = memory_mib,
+                                                     .card_mib = 81559,
+                                                     .compute_percent = 30}};
     }
     const struct slot_binding b = {ns, pod, of, main_name, bound, n, entries, {0}};
     const struct slot_deps d = deps();
@@ -100,10 +101,14 @@ Test(share_bind, a_share_is_a_record_and_a_file_for_the_runtime)
     auto_free char *second = text_of(FILE_OF("share.4"));
     cr_expect(strstr(first, "CUDA_DEVICE_MEMORY_LIMIT_0=3000m"), "%s", first);
     cr_expect(strstr(first, "CUDA_DEVICE_SM_LIMIT=30"), "%s", first);
+    cr_expect(strstr(first, "ALIYUN_COM_GPU_MEM_CONTAINER=2\""), "%s", first);
+    cr_expect(strstr(first, "ALIYUN_COM_GPU_MEM_DEV=79\""), "%s", first);
+    cr_expect(strstr(first, "ALIYUN_COM_GPU_MEM_IDX=0\""), "%s", first);
     cr_expect(strstr(first, "/dev/nvidia0\""), "%s", first);
     cr_expect(strstr(first, "/dev/nvidiactl"), "%s", first);
     cr_expect(strstr(second, "CUDA_DEVICE_MEMORY_LIMIT_1=3000m"), "%s", second);
     cr_expect(strstr(second, "/dev/nvidia1\""), "%s", second);
+    cr_expect_null(strstr(second, "ALIYUN"), "a container of gpushare's has one share");
     auto_shares struct shares all = all_records();
     cr_assert_eq(all.n, 2);
     cr_expect(share_is_of(shares_find(&all, slot(4)), uid, main_name));

@@ -20,7 +20,7 @@
 
 static enum webhook_outcome ask(const char *body, json_t **ret_answer)
 {
-    return webhook_answer(body, strlen(body), ret_answer);
+    return webhook_answer(body, strlen(body), /* gpushare= */ false, ret_answer);
 }
 
 /* What is expected of an answer that leaves the object as it is. */
@@ -112,7 +112,8 @@ Test(webhook, an_answer_has_room_for_the_largest_patch)
     }
     sb_add(&body, "}}}}");
     cr_assert(!body.overflow);
-    cr_assert_eq(webhook_answer(body.data, body.len, &answer), WEBHOOK_PATCHED);
+    cr_assert_eq(webhook_answer(body.data, body.len, /* gpushare= */ false, &answer),
+                 WEBHOOK_PATCHED);
     auto_free char *text = json_dumps(answer, JSON_COMPACT);
     cr_expect_lt(strlen(text), 4UL << 20);
 }

@@ -5,6 +5,7 @@
     "slots" .slots.enabled
     "scheduler" .scheduler.enabled
     "scheduler-webhook" .scheduler.webhook.enabled
+    "gpushare" .gpushare.enabled
     "components/other-nodes" .otherNodes.enabled
     "agent/components/koordlet" .koordlet.enabled
     "agent/components/mps" .mps.enabled

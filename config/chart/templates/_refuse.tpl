@@ -27,6 +27,9 @@
 {{- if and $v.scheduler.webhook.enabled (not $v.scheduler.enabled) -}}
   {{- fail "scheduler.webhook.enabled goes with scheduler.enabled alone: the scheduler serves the webhook, and gets the pods" -}}
 {{- end -}}
+{{- if and $v.gpushare.enabled (not $v.scheduler.enabled) -}}
+  {{- fail "gpushare.enabled goes with scheduler.enabled alone: the scheduler chooses the cards of gpushare's pods" -}}
+{{- end -}}
 {{- if and $v.otherNodes.enabled (ne $v.driver.from "runtimeClass") -}}
   {{- fail "otherNodes.enabled goes with driver.from=runtimeClass alone: otherwise the first DaemonSet has these nodes already" -}}
 {{- end -}}

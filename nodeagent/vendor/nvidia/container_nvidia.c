@@ -186,16 +186,36 @@ static void tell_runtime(const struct entry_options *o, const struct entry_devic
 
 /* --- Shares --- */
 
-/* The names that programs in HAMi's containers read (HAMi-core's documentation). They say how much
- * is meant; nothing here enforces it. HAMi gives the first share's compute alone. */
+static void add_number(const char *key, uint64_t value, struct entry *ret)
+{
+    auto_free char *text = xasprintf("%" PRIu64, value);
+    entry_add_env(ret, key, text);
+}
+
+/* Programs of gpushare's containers divide the first two, in GiB, into the part of the memory that
+ * they take (gpushare-device-plugin pkg/gpu/nvidia/allocate.go). */
+static void add_gpushare_env(const struct entry_device *d, struct entry *ret)
+{
+    enum { MIB_OF_GIB = 1024 };
+    if (d->slice.memory_mib < MIB_OF_GIB)
+        return;
+    add_number("ALIYUN_COM_GPU_MEM_CONTAINER", d->slice.memory_mib / MIB_OF_GIB, ret);
+    add_number("ALIYUN_COM_GPU_MEM_DEV", d->slice.card_mib / MIB_OF_GIB, ret);
+    add_number("ALIYUN_COM_GPU_MEM_IDX", d->index, ret);
+}
+
+/* The names that programs in HAMi's containers read (HAMi-core's documentation), and gpushare's. They
+ * say how much is meant; nothing here enforces it. HAMi gives the first share's compute alone, and a
+ * container of gpushare's has one share. */
 static void add_share_env(const struct entry_device *d, size_t position, struct entry *ret)
 {
     auto_free char *key = xasprintf("CUDA_DEVICE_MEMORY_LIMIT_%zu", position);
     auto_free char *memory = xasprintf("%" PRIu64 "m", d->slice.memory_mib);
-    auto_free char *compute = xasprintf("%u", d->slice.compute_percent);
     entry_add_env(ret, key, memory);
-    if (position == 0)
-        entry_add_env(ret, "CUDA_DEVICE_SM_LIMIT", compute);
+    if (position > 0)
+        return;
+    add_number("CUDA_DEVICE_SM_LIMIT", d->slice.compute_percent, ret);
+    add_gpushare_env(d, ret);
 }
 
 /* --- The row --- */

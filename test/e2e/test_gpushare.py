@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods of gpushare's, as admission makes them (test_webhook.py, test_share_defaults.py): which cards they get, and what nodes and pods then
+say in gpushare's words."""
+
+import contextlib
+import json
+
+import pytest
+from conftest import wait_for
+from extender import scheduler
+from kubelet_rig import real_cluster, real_rig  # noqa: F401
+from kubelet_work import GPU
+from share_defaults import GIB
+from stack import condition, rig  # noqa: F401
+from test_fractional import CARD_MIB, RUN, limits, seen, sums, told
+from test_scheduler import World
+
+COUNT = "aliyun.com/gpu-count"
+TOLD = "scheduler.framework.gpushare.allocation"
+CARD_GIB = CARD_MIB // 1024
+
+
+def asks(gib):
+    return {GIB: str(gib), **limits(gpumem=gib * 1024)}
+
+
+@pytest.fixture
+def world(rig):
+    """A node with two H100, a controller that publishes gpushare's resources, and the scheduler."""
+    with contextlib.ExitStack() as stack:
+        made = World(rig, stack, {"h100-80": 2}, gpushare="on")
+        made.schedule()
+        yield made
+
+
+def numbers(world):
+    """(GiB, cards) of the node; the kubelet's work is done meanwhile."""
+    allocatable = world.rig.api.get(world.nodes[0].path)["status"]["allocatable"]
+    return int(allocatable.get(GIB, 0)), int(allocatable.get(COUNT, 0))
+
+
+def test_a_node_offers_its_gib_and_cards_while_the_controller_is_told_to(world):
+    world.until(lambda: numbers(world) == (2 * CARD_GIB, 2), lambda: f"the numbers, not {numbers(world)}")
+    world.controller.stop()
+    world.rig.controller("without")
+    world.until(lambda: numbers(world) == (0, 0), lambda: f"no numbers, not {numbers(world)}")
+
+
+def test_pods_are_bound_with_the_card_that_gpushares_tool_reads(world):
+    world.until(lambda: numbers(world) == (2 * CARD_GIB, 2), lambda: f"the numbers, not {numbers(world)}")
+    first = world.pod("first", containers={"a": asks(50), "b": {"cpu": "1m"}, "c": asks(50)})
+    other = world.pod("other", gpumem=1024)
+    world.wait_shares(first, n=2)
+    world.wait_shares(other)
+    by_size = json.loads(world.get(first)["metadata"]["annotations"][TOLD])
+    assert sorted(by_size) == ["0", "2"] and sorted(card for given in by_size.values() for card in given) == ["0", "1"], "two of 50 GiB are on two cards"
+    assert {gib for given in by_size.values() for gib in given.values()} == {50}
+    cards = {card for _, card, _, _ in world.shares(first)}
+    assert cards == {0, 1}
+    assert TOLD not in world.get(other)["metadata"]["annotations"], "it does not ask in gpushare's word"
+
+
+def test_a_pod_waits_where_no_single_card_has_the_room(world):
+    for name in ("first", "second"):
+        world.wait_shares(world.pod(name, containers={"main": asks(60)}))
+    late = world.pod("late", containers={"main": asks(30)})
+    world.until(lambda: condition(world.get(late), "PodScheduled"), "an answer")
+    wait_for(lambda: f"needs {30 * 1024} MiB on one card; the best of 2 has {CARD_MIB - 60 * 1024}" in world.why(late), 30, lambda: world.why(late))
+
+
+@pytest.fixture
+def real(real_rig):
+    """Two H100 on a node with a real kubelet, and the scheduler beside the cluster's own."""
+    n = real_rig.node({"h100-80": 2}, slots=True)
+    n.wait_offers()  # what the agent of the test before offered is off the Node
+    n.start()
+    wait_for(lambda: n.agrees(), 30, "the agent")
+    real_rig.controller(gpushare="on")
+    real_rig.profile("shares", {"selector": {"vendor": "nvidia"}, "mode": "native", "sharing": {"fractional": {}}})
+    n.wait_offers(**sums(2))
+    with scheduler(real_rig) as n.scheduler:
+        yield n
+
+
+def test_a_pod_runs_on_a_kubelet_that_counts_the_word_and_finds_gpushares_variables(real):
+    pod = real.run("gpushare", RUN, asks(3), schedulerName="cleave-scheduler")
+    real.wait_phase(pod, "Running", timeout=60)
+    cards, env = seen(real, pod)
+    (card,) = json.loads(real.api.get(real.pod_path(pod))["metadata"]["annotations"][TOLD])["0"]
+    assert cards == [f"/dev/nvidia{card}"]
+    assert {k: v for k, v in env.items() if k.startswith("ALIYUN")} == {
+        "ALIYUN_COM_GPU_MEM_CONTAINER": "3",
+        "ALIYUN_COM_GPU_MEM_DEV": str(CARD_GIB),
+        "ALIYUN_COM_GPU_MEM_IDX": card,
+    }
+    wait_for(lambda: told(real) == {pod: [(int(card), 3 * 1024, 0)]}, 30, lambda: f"the share, not {told(real)}")
+    assert real.offers().get(GPU) is not None
