@@ -11,7 +11,7 @@
 
 /*
  * `cleave-agent watch-events BEAT_MS [LIBRARY]`: the child in which the agent waits for hardware
- * events. Writes records to stdout, counts its beats in stdin, an eventfd, and dies with the agent.
+ * events. Writes records to stdout, beats to stdin, a second pipe, and dies with the agent.
  */
 int cmd_watch_events(int argc, char **argv)
 {

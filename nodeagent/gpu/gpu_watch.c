@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,7 +33,7 @@ struct gpu_watch {
     /* the loop's thread alone */
     int epoll;             /* stays the same while children come and go */
     int fd;                /* the pipe's end; -1: no child reports */
-    int beats;             /* an eventfd to which each child adds; not in epoll */
+    int beats;             /* the end of its pipe for beats, which is not in epoll; -1: none */
     int64_t heard_mono_ms; /* the child's start, or when a report or a beat was last read */
     char (*cards)[GPU_UUID_BYTES];
     size_t n_cards; /* for which the child was started */
@@ -54,19 +53,19 @@ struct gpu_watch *gpu_watch_new(const struct gpu_watch_options *o)
     w->beat_ms = o->beat_ms ? o->beat_ms : BEAT_MS;
     w->fd = -1;
     w->epoll = xfd(epoll_create1(EPOLL_CLOEXEC));
-    w->beats = xfd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    w->beats = -1;
     (void)pthread_mutex_init(&w->mu, NULL);
     return w;
 }
 
-static int start_child(struct gpu_watch *w, int out_fd, pid_t *ret)
+static int start_child(struct gpu_watch *w, int out_fd, int beat_fd, pid_t *ret)
 {
     char name[] = "cleave-agent";
     char verb[] = "watch-events";
     char beat[16];
     (void)snprintf(beat, sizeof(beat), "%d", w->beat_ms);
     char *const argv[] = {name, verb, beat, w->library, NULL};
-    const int fds[] = {w->beats, out_fd, SPAWN_OURS};
+    const int fds[] = {beat_fd, out_fd, SPAWN_OURS};
     return spawn(w->program, argv, environ, fds, ret);
 }
 
@@ -93,11 +92,13 @@ static void end_child(struct gpu_watch *w, int timeout_ms)
     (void)reap(w);
 }
 
-static void close_pipe(struct gpu_watch *w)
+static void close_pipes(struct gpu_watch *w)
 {
     if (w->fd >= 0)
         (void)close(w->fd);
-    w->fd = -1;
+    if (w->beats >= 0)
+        (void)close(w->beats);
+    w->fd = w->beats = -1;
 }
 
 struct gpu_watch *gpu_watch_free(struct gpu_watch *w)
@@ -108,8 +109,7 @@ struct gpu_watch *gpu_watch_free(struct gpu_watch *w)
         HOLD(&w->mu);
         end_child(w, END_MS);
     }
-    close_pipe(w);
-    (void)close(w->beats);
+    close_pipes(w);
     (void)close(w->epoll);
     (void)pthread_mutex_destroy(&w->mu);
     free(w->cards);
@@ -146,22 +146,28 @@ static void note_cards(struct gpu_watch *w, const char *const *uuids, size_t n)
 
 static int start_watching(struct gpu_watch *w, struct err *e)
 {
-    int ends[2];
-    assert(w->fd < 0 && !w->pid); /* one child at a time */
-    if (pipe2(ends, O_CLOEXEC) < 0)
+    int reports[2];
+    int beats[2];
+    assert(w->fd < 0 && w->beats < 0 && !w->pid); /* one child at a time */
+    if (pipe2(reports, O_CLOEXEC) < 0)
         return err_set_errno(e, errno, "pipe");
-    auto_fd int from = ends[0];
-    auto_fd int to = ends[1];
+    auto_fd int from = reports[0];
+    auto_fd int to = reports[1];
+    if (pipe2(beats, O_CLOEXEC | O_NONBLOCK) < 0)
+        return err_set_errno(e, errno, "pipe");
+    auto_fd int beats_from = beats[0];
+    auto_fd int beats_to = beats[1];
     (void)fcntl(from, F_SETFL, O_NONBLOCK);
     struct epoll_event when = {.events = EPOLLIN};
     if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, from, &when) < 0)
         return err_set_errno(e, errno, "epoll_ctl");
-    int rc = start_child(w, to, &w->pid);
+    int rc = start_child(w, to, beats_to, &w->pid);
     if (rc) {
         w->pid = 0;
         return err_set_errno(e, rc, "run %s watch-events", w->program);
     }
     w->fd = TAKE_FD(from);
+    w->beats = TAKE_FD(beats_from);
     w->heard_mono_ms = clock_mono_ms(w->clk);
     return 0;
 }
@@ -169,8 +175,8 @@ static int start_watching(struct gpu_watch *w, struct err *e)
 /* It reports or beats at least once a beat, unless the driver does not let it go. */
 static bool is_silent(struct gpu_watch *w)
 {
-    eventfd_t beats;
-    if (eventfd_read(w->beats, &beats) == 0)
+    char beats[512];
+    if (w->beats >= 0 && read(w->beats, beats, sizeof(beats)) > 0)
         w->heard_mono_ms = clock_mono_ms(w->clk);
     return clock_mono_ms(w->clk) - w->heard_mono_ms > (int64_t)SILENT_BEATS * w->beat_ms;
 }
@@ -187,7 +193,7 @@ static int keep(struct gpu_watch *w, const char *const *uuids, size_t n, struct 
         note_cards(w, uuids, n); /* a card that was removed and comes back counts as new */
         return 0;
     }
-    close_pipe(w);
+    close_pipes(w);
     if (!reap(w))
         end_child(w, END_MS / 10);
     if (w->pid)
@@ -228,10 +234,10 @@ static int check_event(const struct gpu_event *ev, struct err *e)
     return 0;
 }
 
-/* Closes the pipe of a child that may still run: its further reports are not read. */
+/* Closes the pipes of a child that may still run: its further reports are not read. */
 static void leave_child(struct gpu_watch *w)
 {
-    close_pipe(w);
+    close_pipes(w);
     if (pthread_mutex_trylock(&w->mu) != 0)
         return; /* a reset is ending it */
     if (!reap(w))
@@ -250,7 +256,7 @@ bool gpu_watch_take(struct gpu_watch *w, struct gpu_event *ret, struct err *e)
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (got <= 0) {
-        close_pipe(w); /* the child has ended */
+        close_pipes(w); /* the child has ended */
         return false;
     }
     if (got != (ssize_t)sizeof(ev))

@@ -13,9 +13,10 @@
 /*
  * The agent's side of watching events: keeps a child process that waits for them (nvml_events.c)
  * and reads its reports from a pipe without blocking. Without events nothing wakes the loop: the
- * child's beats are a counter, which is read when the loop is awake. A child that ended is started again by the next gpu_watch_keep, not at once, because
- * the cause usually persists. So is one that is silent for three beats: it hangs in the driver, and
- * nothing that happens would be reported.
+ * child's beats come by a second pipe, which is read when the loop is awake. A child that ended is
+ * started again by the next gpu_watch_keep, not at once, because the cause usually persists. So is
+ * one that is silent for three beats: it hangs in the driver, and nothing that happens would be
+ * reported.
  *
  * Threads: the loop's only, except gpu_watch_suspend and _resume, which each thread that resets a
  * card calls.

@@ -58,10 +58,10 @@ struct vendor_backend {
 };
 
 /* Waits for the driver's events and writes each to out_fd as a struct gpu_event, until the driver
- * ends the wait (0) or the reader is gone; once in beat_ms in which none comes it adds one to
- * beat_fd, an eventfd(2) (-1: nobody counts). First it reports for each card of this machine whether it is watched. library:
- * the value of the vendor's first option. Blocks; for the only thread of a process. ERR_NOT_FOUND:
- * no library or driver. No member of the table, since the process that runs it (cleave-watch) has
- * nothing else of any vendor in it. */
+ * ends the wait (0) or the reader is gone; once in beat_ms in which none comes it writes a byte to
+ * beat_fd, which does not block (-1: nobody reads). First it reports for each card of this machine
+ * whether it is watched. library: the value of the vendor's first option. Blocks; for the only
+ * thread of a process. ERR_NOT_FOUND: no library or driver. No member of the table, since the
+ * process that runs it (cleave-watch) has nothing else of any vendor in it. */
 int vendor_watch_events(const char *library, int beat_ms, int beat_fd, int out_fd,
                         struct err *e) MUST_CHECK;
