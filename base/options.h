@@ -36,8 +36,8 @@ int options_parse(const struct option_def *defs, int argc, char **argv, const ch
 int options_number(const char *flag, const char *value, int64_t min, int64_t max, int64_t *ret,
                    struct err *e) MUST_CHECK;
 
-/* Reads the word that a flag has (named without dashes): `on`, or "off". ERR_INVALID names flag, value
- * and what is allowed. */
+/* Reads the word that a flag has (named without dashes): `on`, or "off". ERR_INVALID names flag,
+ * value and what is allowed. */
 int options_switch(const char *flag, const char *value, const char *on, bool *ret,
                    struct err *e) MUST_CHECK;
 

@@ -41,7 +41,7 @@ int64_t gpushare_gib(const json_t *container)
     int64_t gib = json_is_integer(value) ? json_integer_value(value) : 0;
     if (text && quantity_parse(text, &gib, /* e= */ NULL) < 0)
         return 0;
-    return gib < 0 || gib > INT64_MAX / MIB_OF_GIB ? 0 : gib;
+    return gib < 0 || gib >= GPUSHARE_MAX_GIB ? 0 : gib;
 }
 
 char *gpushare_allocation_text(const json_t *pod, const struct allocation *a,

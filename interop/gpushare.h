@@ -33,9 +33,10 @@ void gpushare_sums_add(struct gpushare_sums *s, int64_t memory_mib,
 /* Adds the resources, for the controller to publish; none where there is no card. XPUSHes. */
 void gpushare_sums_offer(const struct gpushare_sums *s, struct device_resource **list, size_t *n);
 
-/* The GiB in a container's limits; 0: none, or no whole number that fits in MiB, which an API server
- * refuses. */
+/* The GiB in a container's limits, rounded up; 0: none, or GPUSHARE_MAX_GIB and more, which was
+ * meant otherwise. */
 int64_t gpushare_gib(const json_t *container);
+enum { GPUSHARE_MAX_GIB = 16384 };
 
 /* The number on the node of a card, by its UUID; below 0: not known. */
 typedef int64_t gpushare_card_fn(void *arg, const char *uuid);

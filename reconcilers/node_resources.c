@@ -7,6 +7,7 @@
 #include "base/quantity.h"
 #include "base/xalloc.h"
 
+#include "api/share_request.h"
 #include "interop/gpushare.h"
 #include "partition/resource_names.h"
 #include "partition/share_numbers.h"
@@ -114,11 +115,21 @@ static void add_shares(const struct node_view *v, const struct device_spec *spec
     share_sums_offer(&sums, &o->items, &o->n);
 }
 
+/* True while the agent makes shares: its Device has their sums. */
+static bool gives_shares(const struct device_record *d)
+{
+    for (size_t i = 0; i < d->n_resources; i++)
+        if (strcmp(d->resources[i].name, SHARE_MEMORY) == 0)
+            return true;
+    return false;
+}
+
 static void add_gpushare(const struct node_view *v, const struct device_spec *spec,
                          struct offers *o)
 {
     struct gpushare_sums sums = {0};
-    for (size_t i = 0; v->gpushare && i < v->device->n_cards; i++) {
+    bool wanted = v->gpushare && gives_shares(v->device);
+    for (size_t i = 0; wanted && i < v->device->n_cards; i++) {
         const struct device_fractional *terms = terms_of(&v->device->cards[i], spec);
         if (terms)
             gpushare_sums_add(&sums, v->device->cards[i].memory_mib, terms);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "interop/gpushare.h"
 #include "partition/vendor.h"
 #include "reconcilers/maps.h"
 #include "service/resources.h"
@@ -42,7 +43,8 @@ static bool is_applied_by_us(const struct node_record *node, const char *name)
 static bool is_known(const struct node_view *v, const char *name)
 {
     bool told = v->koordinator == KOORDINATOR_ABSENT || v->koordinator == KOORDINATOR_THERE;
-    return vendor_offers(name) || (told && koordinator_is_resource(name));
+    return vendor_offers(name) || (told && koordinator_is_resource(name)) ||
+           (v->gpushare && gpushare_is_resource(name));
 }
 
 static bool is_unclaimed(const struct node_view *v, const struct node_resource *r)

@@ -18,7 +18,7 @@
  */
 
 /* In each of a pod's two lists; so that a patch has a bound. An API server stores fewer. */
-#define POD_DEFAULTS_MAX_CONTAINERS 4096
+#define POD_DEFAULTS_MAX_CONTAINERS 2048
 
 /* The JSON Patch (RFC 6902) of a new pod, as the API server shows it to admission; NULL: it stays as
  * it is. New reference. ERR_INVALID: it has not the shape of a pod; the message names the member. ERR_TOO_LARGE. */

@@ -70,6 +70,8 @@ RESOURCES = dict.fromkeys(
         "metax-tech.com/sgpu",
         "koordinator.sh/gpu-core",
         "koordinator.sh/batch-cpu",
+        "aliyun.com/gpu-mem",
+        "aliyun.com/x",
     ),
     "2",
 )

@@ -47,7 +47,7 @@ OF_GPUSHARE = {
     "words of ours beside it count": (body(container({GIB: "2", GPU: "1", **SIZES})), OURS, ["1"], ["3k"]),
     "none is none": (body(container({GIB: "0"})), DEFAULT, [None], [None]),
     "whoever names a scheduler keeps it": (body(container({GIB: "2"}), schedulerName="mine"), "mine", ["1"], ["2048"]),
-    "a label keeps a pod as it is": (body(container({GIB: "2"}), labels={"hami.io/webhook": "ignore"}), DEFAULT, [None], [None]),
+    "whoever names a node keeps it": (body(container({GIB: "2"}), nodeName="nowhere"), DEFAULT, ["1"], ["2048"]),
 }
 
 

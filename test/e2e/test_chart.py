@@ -177,8 +177,8 @@ CASES = {
     ),
     "gpushare": ({"slots": {"enabled": True}, "scheduler": {"enabled": True}, "gpushare": {"enabled": True}}, ["slots", "scheduler", "gpushare"], {}),
     "gpushare-webhook": (
-        {"slots": {"enabled": True}, "scheduler": {"enabled": True, "webhook": {"enabled": True}}, "gpushare": {"enabled": True}},
-        ["slots", "scheduler", "scheduler-webhook", "gpushare"],
+        {"slots": {"enabled": True}, "scheduler": {"enabled": True, "webhook": {"enabled": True}}, "gpushare": {"enabled": True, "numbers": True}},
+        ["slots", "scheduler", "scheduler-webhook", "gpushare", "gpushare/numbers"],
         {},
     ),
     "other-nodes": (

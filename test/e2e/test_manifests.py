@@ -321,7 +321,7 @@ def test_the_webhook_is_asked_about_the_pods_that_the_policy_changes(webhook):
 
 
 def test_with_gpushare_the_webhook_is_asked_about_its_pods_too(tmp_path):
-    objects = {(o["kind"], o["metadata"]["name"]): o for o in with_components(tmp_path, "slots", "scheduler", "scheduler-webhook", "gpushare")}
+    objects = {(o["kind"], o["metadata"]["name"]): o for o in with_components(tmp_path, "slots", "scheduler", "scheduler-webhook", "gpushare", "gpushare/numbers")}
     (hook,) = objects["MutatingWebhookConfiguration", "cleave-pod-defaults"]["webhooks"]
     (policy,) = (o["spec"] for o in render(CONFIG / "scheduler-defaults") if o["kind"] == "MutatingAdmissionPolicy")
     (asked,) = (c["expression"] for c in hook["matchConditions"])

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/jx.h"
+#include "base/num.h"
 
 #include "kubeclient/base64.h"
 #include "scheduler/webhook.h"
@@ -18,6 +19,18 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
+/* One share, or whole GiB of gpushare's as MiB. */
+static void check_amount(const char *path, const char *value)
+{
+    int64_t mib = 0;
+    assert(strncmp(path, "/spec/", 6) == 0);
+    if (strstr(path, "/nvidia.com~1gpumem")) {
+        assert(num_parse(value, 1024, INT32_MAX, &mib, NULL) == 0 && mib % 1024 == 0);
+        return;
+    }
+    assert(strstr(path, "/nvidia.com~1gpu") && strcmp(value, "1") == 0);
+}
+
 static void check_operation(const json_t *op)
 {
     const char *path = JX_STR_AT(op, "path");
@@ -26,8 +39,7 @@ static void check_operation(const json_t *op)
     if (strcmp(path, "/spec/schedulerName") == 0)
         assert(strcmp(value, "cleave-scheduler") == 0);
     else
-        assert(strncmp(path, "/spec/", 6) == 0 && strstr(path, "/nvidia.com~1gpu") &&
-               strcmp(value, "1") == 0);
+        check_amount(path, value);
 }
 
 static void check_patch(const json_t *response)

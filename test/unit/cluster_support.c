@@ -14,6 +14,7 @@
 #include "mig_tables_support.h"
 #include "partition/model.h"
 #include "partition/resource_names.h"
+#include "partition/share_numbers.h"
 #include "service/conditions.h"
 #include "service/resources.h"
 
@@ -386,6 +387,17 @@ static void work(struct cluster *c, struct device_card *card, const struct devic
                         generation, clock_wall_ms(c->clk));
 }
 
+static void add_shares(struct device_status *st, const struct device_spec *spec)
+{
+    struct share_sums sums = {0};
+    for (size_t i = 0; i < st->n_devices; i++) {
+        const struct device_want *want = device_spec_want(spec, st->devices[i].uuid);
+        if (want && want->has_sharing && want->sharing.has_fractional)
+            share_sums_add(&sums, st->devices[i].memory_mib, &want->sharing.fractional);
+    }
+    share_sums_offer(&sums, &st->resources, &st->n_resources);
+}
+
 static void offer(struct device_status *st, const struct device_spec *spec)
 {
     auto_free struct resolve_card *views = xcalloc(st->n_devices, sizeof(*views));
@@ -398,6 +410,7 @@ static void offer(struct device_status *st, const struct device_spec *spec)
     free(st->resources);
     resolve_resources(views, st->n_devices, spec, API_PUBLISHER_CONTROLLER, &st->resources,
                       &st->n_resources);
+    add_shares(st, spec);
     for (size_t i = 0; i < st->n_devices; i++)
         free(counts[i]);
 }

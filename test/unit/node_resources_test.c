@@ -183,6 +183,16 @@ Test(node_resources, gpushares_numbers_are_the_gib_and_the_cards_where_they_are_
     expect("aliyun.com/gpu-mem", "");
 }
 
+Test(node_resources, gpushares_numbers_are_none_where_the_agent_makes_no_shares)
+{
+    give_shares(/* with_gpushare= */ true);
+    cluster_patch(&c, &resource_devices, "n1", "status",
+                  "{status: {resources: [{name: nvidia.com/gpu, count: 1, publisher: kubelet}]}}");
+    cluster_settle(&c);
+    expect("aliyun.com/gpu-count", "");
+    expect("aliyun.com/gpu-mem", "");
+}
+
 Test(node_resources, gpushares_own_numbers_stay_where_they_are_not_wanted)
 {
     cluster_patch(&c, &resource_nodes, "n1", "status",

@@ -53,12 +53,12 @@ Test(pod_defaults, gpushares_gib_are_one_share_of_so_many)
                       "nvidia.com~1gpumem\",\"value\":\"" mib "\"}]"
     expect_gpushare("\"aliyun.com/gpu-mem\": \"3\"", GIB("3072"));
     expect_gpushare("\"aliyun.com/gpu-mem\": 2", GIB("2048"));
-    expect_gpushare("\"aliyun.com/gpu-mem\": \"9007199254740991\"", GIB("9223372036854774784"));
+    expect_gpushare("\"aliyun.com/gpu-mem\": \"16383\"", GIB("16776192"));
 }
 
 Test(pod_defaults, words_of_gpushare_that_do_not_count_change_nothing)
 {
-    static const char *const limits[] = {"0", "-1", "\"none\"", "\"9223372036854775807\"", "[]"};
+    static const char *const limits[] = {"0", "-1", "\"none\"", "\"16384\"", "[]"};
     for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
         auto_free char *text = xasprintf("\"aliyun.com/gpu-mem\": %s", limits[i]);
         expect_gpushare(text, "");
@@ -174,5 +174,5 @@ Test(pod_defaults, more_containers_than_an_api_server_stores_are_refused)
     cr_expect_eq(pod_defaults_patch(pod, /* gpushare= */ false, &patch, &e), 0, "%s", err_msg(&e));
     (void)json_array_append_new(containers, json_object());
     cr_expect_eq(pod_defaults_patch(pod, /* gpushare= */ false, &patch, &e), -ERR_TOO_LARGE);
-    cr_expect(strstr(err_msg(&e), "spec.containers of the pod has more than 4096"));
+    cr_expect(strstr(err_msg(&e), "spec.containers of the pod has more than 2048"));
 }

@@ -7,6 +7,7 @@
 #include "base/xalloc.h"
 
 #include "kubeclient/base64.h"
+#include "scheduler/pod_defaults.h"
 #include "scheduler/webhook.h"
 
 #define REVIEW(request)                                                                            \
@@ -94,7 +95,7 @@ Test(webhook, what_is_no_review_is_told_why)
                       "spec.containers of the pod");
 }
 
-Test(webhook, an_answer_has_room_for_the_largest_patch)
+static void expect_room(const char *limits, bool gpushare)
 {
     auto_json json_t *answer = NULL;
     auto_sb struct sb body = SB_INIT(1UL << 20);
@@ -104,16 +105,20 @@ Test(webhook, an_answer_has_room_for_the_largest_patch)
         "\"operation\":\"CREATE\",\"kind\":{\"version\":\"v1\",\"kind\":\"Pod\"},\"object\":{\"spec\":{");
     for (int l = 0; l < 2; l++) {
         sb_addf(&body, "%s\"%s\":[", l ? "," : "", l ? "initContainers" : "containers");
-        for (int i = 0; i < 4096; i++)
-            sb_addf(&body,
-                    "%s{\"resources\":{\"limits\":{\"nvidia.com/gpucores\":1},\"requests\":{}}}",
-                    i ? "," : "");
+        for (int i = 0; i < POD_DEFAULTS_MAX_CONTAINERS; i++)
+            sb_addf(&body, "%s{\"resources\":{\"limits\":{%s},\"requests\":{}}}", i ? "," : "",
+                    limits);
         sb_add(&body, "]");
     }
     sb_add(&body, "}}}}");
     cr_assert(!body.overflow);
-    cr_assert_eq(webhook_answer(body.data, body.len, /* gpushare= */ false, &answer),
-                 WEBHOOK_PATCHED);
+    cr_assert_eq(webhook_answer(body.data, body.len, gpushare, &answer), WEBHOOK_PATCHED);
     auto_free char *text = json_dumps(answer, JSON_COMPACT);
     cr_expect_lt(strlen(text), 4UL << 20);
+}
+
+Test(webhook, an_answer_has_room_for_the_largest_patch)
+{
+    expect_room("\"nvidia.com/gpucores\":1", /* gpushare= */ false);
+    expect_room("\"aliyun.com/gpu-mem\":16383", /* gpushare= */ true);
 }

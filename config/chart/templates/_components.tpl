@@ -6,6 +6,7 @@
     "scheduler" .scheduler.enabled
     "scheduler-webhook" .scheduler.webhook.enabled
     "gpushare" .gpushare.enabled
+    "gpushare/numbers" .gpushare.numbers
     "components/other-nodes" .otherNodes.enabled
     "agent/components/koordlet" .koordlet.enabled
     "agent/components/mps" .mps.enabled

@@ -30,6 +30,9 @@
 {{- if and $v.gpushare.enabled (not $v.scheduler.enabled) -}}
   {{- fail "gpushare.enabled goes with scheduler.enabled alone: the scheduler chooses the cards of gpushare's pods" -}}
 {{- end -}}
+{{- if and $v.gpushare.numbers (not $v.gpushare.enabled) -}}
+  {{- fail "gpushare.numbers goes with gpushare.enabled alone: without its policy pods would be started without a card" -}}
+{{- end -}}
 {{- if and $v.otherNodes.enabled (ne $v.driver.from "runtimeClass") -}}
   {{- fail "otherNodes.enabled goes with driver.from=runtimeClass alone: otherwise the first DaemonSet has these nodes already" -}}
 {{- end -}}

@@ -197,9 +197,11 @@ static void add_number(const char *key, uint64_t value, struct entry *ret)
 static void add_gpushare_env(const struct entry_device *d, struct entry *ret)
 {
     enum { MIB_OF_GIB = 1024 };
-    if (d->slice.memory_mib < MIB_OF_GIB)
+    bool over = d->slice.memory_mib > d->slice.card_mib; /* a card that is promised twice */
+    uint64_t mib = over ? d->slice.card_mib : d->slice.memory_mib;
+    if (mib < MIB_OF_GIB)
         return;
-    add_number("ALIYUN_COM_GPU_MEM_CONTAINER", d->slice.memory_mib / MIB_OF_GIB, ret);
+    add_number("ALIYUN_COM_GPU_MEM_CONTAINER", mib / MIB_OF_GIB, ret);
     add_number("ALIYUN_COM_GPU_MEM_DEV", d->slice.card_mib / MIB_OF_GIB, ret);
     add_number("ALIYUN_COM_GPU_MEM_IDX", d->index, ret);
 }
