@@ -4,9 +4,11 @@ say in gpushare's words."""
 
 import contextlib
 import json
+import re
+import shlex
 
 import pytest
-from conftest import wait_for
+from conftest import ROOT, wait_for
 from extender import scheduler
 from kubelet_rig import real_cluster, real_rig  # noqa: F401
 from kubelet_work import GPU
@@ -66,6 +68,17 @@ def test_a_pod_waits_where_no_single_card_has_the_room(world):
     late = world.pod("late", containers={"main": asks(30)})
     world.until(lambda: condition(world.get(late), "PodScheduled"), "an answer")
     wait_for(lambda: f"needs {30 * 1024} MiB on one card; the best of 2 has {CARD_MIB - 60 * 1024}" in world.why(late), 30, lambda: world.why(late))
+
+
+def test_the_guide_finds_pods_that_wait_and_are_older_than_the_policy(rig):
+    (command,) = re.findall(r"```sh\n +(kubectl get pods .*?)\n +```", (ROOT / "docs" / "gpushare.md").read_text(), re.DOTALL)
+    made = {"old": {GIB: "2"}, "new": asks(2), "other": {"cpu": "1m"}}
+    for name, of in made.items():
+        rig.pod(f"{rig.id}-{name}", None, schedulerName="nobody", containers=[{"name": "main", "image": "none", "resources": {"limits": of}}])
+    words = shlex.split(command)
+    assert words[0] == "kubectl"
+    listed = [line.split() for line in rig.cluster.kubectl.out(*words[1:]).splitlines()]
+    assert [line for line in listed if line[1].startswith(f"{rig.id}-")] == [["default", f"{rig.id}-old"]]
 
 
 @pytest.fixture
