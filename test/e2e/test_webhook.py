@@ -162,6 +162,15 @@ def test_pods_of_shares_get_what_they_do_not_say(webhook):
     check_cases(webhook.dry_run)
 
 
+MEMORY = "nvidia.com/gpumem"
+NO_SHARE_OF_THEIR_SIZE = [
+    ({GIB: "2", GPU: "0", MEMORY: "2048"}, "asks for aliyun.com/gpu-mem and no share"),
+    ({GIB: "2", GPU: "1"}, "asks for aliyun.com/gpu-mem and no share"),
+    ({GIB: "3", GPU: "1", MEMORY: "3071"}, "asks for more by aliyun.com/gpu-mem"),
+    ({GIB: "3Gi"}, "aliyun.com/gpu-mem counts GiB of one card; for 3 GiB write 3"),
+]
+
+
 def test_pods_of_gpushares_become_pods_of_shares(webhook):
     gpushare = ROOT / "config" / "gpushare"
     (asked,) = (p for p in yaml.safe_load((gpushare / "kustomization.yaml").read_text())["patches"] if p["target"]["kind"] == "MutatingWebhookConfiguration")
@@ -180,6 +189,8 @@ def test_pods_of_gpushares_become_pods_of_shares(webhook):
         webhook.until(webhook.is_served, "the webhook to be served")
         wait_for(lambda: refusal(webhook, bare) == "", 30, "the API server to ask")
         check_gpushare(webhook.dry_run)
+        for limits, why in NO_SHARE_OF_THEIR_SIZE:
+            assert why in refusal(webhook, body(container(limits))), limits
     finally:
         webhook.rig.cluster.kubectl("delete", *policy)
 
