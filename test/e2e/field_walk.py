@@ -249,9 +249,11 @@ class Walk:
             try:
                 answer = send(path, value)
             except ApiError as error:
-                if error.code not in (400, 403, 405, 409, 422):
+                # Kubernetes answers a Binding that is not valid with 500.
+                invalid = error.code in (400, 422) or (error.code == 500 and " value: " in str(error))
+                if not invalid and error.code not in (403, 405, 409):
                     raise
-                found.add("invalid" if error.code in (400, 422) else "refused")
+                found.add("invalid" if invalid else "refused")
                 continue
             there, of_server = get(answer, path), ".".join(path) in SERVERS
             if path == ("metadata", "managedFields") and there is not None:  # our own entry may be new
