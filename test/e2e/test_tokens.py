@@ -125,7 +125,8 @@ HEADS = {
 # All fields that a token can write of the objects that RBAC lets it write, with the policies of config/ in force: every field of the
 # schema was tried. Of everything else, and with every token that is not here, the API server refuses the request or ignores the
 # field. test/e2e/test_tokens.py compares. metadata.managedFields stands where somebody else may be made the owner of fields: of
-# Leases and Events alone, which nobody applies, and of an eviction, which is not kept.
+# Leases and Events alone, which nobody applies, of the Secret and the configuration that their keeper has for itself, and of an
+# eviction and a Binding, which are not kept. Not tried is what Kubernetes' own roles let any kube-scheduler write: volumes, claims, Events.
 """,
 }
 
@@ -366,8 +367,8 @@ def walk_scheduler(thief, name):
     spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "x"}]}
     waits = found.made(pods, {"metadata": {"name": f"{rig.id}-waits"}, "spec": spec})
     runs = found.made(pods, {"metadata": {"name": f"{rig.id}-runs"}, "spec": {**spec, "nodeName": node.name}})
-    note = [(key, ("metadata", "annotations", key), "{}") for key in ("gpu.cleave.dev/allocation", "hami.io/vgpu-devices-allocated", "scheduler.framework.gpushare.allocation", "a")]
-    room = [("gpu.cleave.dev/room", ("metadata", "annotations", "gpu.cleave.dev/room"), "7")]
+    note = [("the program's", ("metadata", "annotations", key), "{}") for key in ("gpu.cleave.dev/allocation", "hami.io/vgpu-devices-allocated", "scheduler.framework.gpushare.allocation", "a")]
+    room = [("the program's", ("metadata", "annotations", "gpu.cleave.dev/room"), "7")]
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": f"{rig.id}-waits", "namespace": "default"}, "target": {"apiVersion": "v1", "kind": "Node", "name": node.name}}
     lease = {"metadata": {"name": "cleave-scheduler", "namespace": "cleave-system"}, "spec": {"holderIdentity": "x", "leaseDurationSeconds": 15}}
     found.walk("patch Node", CORE, NODE, "patch", f"/api/v1/nodes/{node.name}", "", room)
