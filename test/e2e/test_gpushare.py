@@ -96,12 +96,12 @@ def real(real_rig):
 
 
 def test_a_pod_runs_on_a_kubelet_that_counts_the_word_and_finds_gpushares_variables(real):
-    pod = real.run("gpushare", RUN, asks(3), schedulerName="cleave-scheduler")
+    pod = real.run("gpushare", RUN.replace("CUDA_", "ALIYUN_"), asks(3), schedulerName="cleave-scheduler")
     real.wait_phase(pod, "Running", timeout=60)
     cards, env = seen(real, pod)
     (card,) = json.loads(real.api.get(real.pod_path(pod))["metadata"]["annotations"][TOLD])["0"]
     assert cards == [f"/dev/nvidia{card}"]
-    assert {k: v for k, v in env.items() if k.startswith("ALIYUN")} == {
+    assert {k: v for k, v in env.items() if k.startswith("ALIYUN_")} == {
         "ALIYUN_COM_GPU_MEM_CONTAINER": "3",
         "ALIYUN_COM_GPU_MEM_DEV": str(CARD_GIB),
         "ALIYUN_COM_GPU_MEM_IDX": card,
