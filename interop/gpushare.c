@@ -2,11 +2,12 @@
 #include "interop/gpushare.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/auto.h"
 #include "base/jx.h"
 #include "base/quantity.h"
-#include "base/sb.h"
 #include "base/xalloc.h"
 
 enum { MIB_OF_GIB = 1024, WHOLE_PERCENT = 100, NUMBER_BYTES = 24 };
@@ -24,14 +25,16 @@ void gpushare_sums_add(struct gpushare_sums *s, int64_t memory_mib,
     s->cards++;
 }
 
+/* XPUSH writes the count. NOLINTNEXTLINE(readability-non-const-parameter) */
 void gpushare_sums_offer(const struct gpushare_sums *s, struct device_resource **list, size_t *n)
 {
-    if (!s->cards)
-        return;
-    *XPUSH(*list, *n) =
-        (struct device_resource){xstrdup(GPUSHARE_COUNT), s->cards, API_PUBLISHER_CONTROLLER};
-    *XPUSH(*list, *n) =
-        (struct device_resource){xstrdup(GPUSHARE_MEMORY), s->gib, API_PUBLISHER_CONTROLLER};
+    const struct {
+        const char *name;
+        int64_t count;
+    } all[] = {{GPUSHARE_COUNT, s->cards}, {GPUSHARE_MEMORY, s->gib}};
+    for (size_t i = 0; s->cards && i < ARRAY_LEN(all); i++)
+        *XPUSH(*list, *n) =
+            (struct device_resource){xstrdup(all[i].name), all[i].count, API_PUBLISHER_CONTROLLER};
 }
 
 int64_t gpushare_gib(const json_t *container)

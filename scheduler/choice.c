@@ -154,7 +154,7 @@ static bool try_node(struct view *v, const struct pod_ask *a, const char *name,
 {
     auto_err struct err e = {0};
     auto_free char *binding = NULL;
-    const struct fraction_node *n = view_node(v, name, /* fullness= */ NULL);
+    const struct fraction_node *n = view_node(v, name, /* ret_fullness= */ NULL);
     if (plan_on(n, a, plan, &e) == 0 && assume(v, a, name, n, plan, &binding, &e) == 0) {
         keep(c, name);
         return true;
@@ -244,7 +244,7 @@ static int renew(struct view *v, const struct pod_ask *a, const char *node, char
                  struct err *e)
 {
     auto_free struct fraction_plan *plan = xmalloc(sizeof(*plan));
-    const struct fraction_node *n = view_node(v, node, /* fullness= */ NULL);
+    const struct fraction_node *n = view_node(v, node, /* ret_fullness= */ NULL);
     if (!n && a->whole)
         return 0;
     if (!n)

@@ -140,7 +140,7 @@ static struct fraction_size room_of(const struct fraction_card *c)
 
 static void rooms_take(struct view *v, const char *name, struct rooms *ret)
 {
-    const struct fraction_node *n = view_node(v, name, /* fullness= */ NULL);
+    const struct fraction_node *n = view_node(v, name, /* ret_fullness= */ NULL);
     ret->n = n ? n->n : 0;
     for (unsigned i = 0; i < ret->n; i++)
         ret->items[i] = room_of(&n->cards[i]);
@@ -150,7 +150,7 @@ static void rooms_take(struct view *v, const char *name, struct rooms *ret)
  * stands at another place, counts as room. */
 static bool have_grown(struct view *v, const char *name, const struct rooms *before)
 {
-    const struct fraction_node *n = view_node(v, name, /* fullness= */ NULL);
+    const struct fraction_node *n = view_node(v, name, /* ret_fullness= */ NULL);
     if (!n || n->n != before->n)
         return n;
     for (unsigned i = 0; i < n->n; i++) {

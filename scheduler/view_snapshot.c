@@ -38,7 +38,7 @@ static void add_cards(struct view *v, struct view_snapshot *s)
     const char *name;
     void *node;
     for (size_t pos = 0; strmap_next(v->nodes, &pos, &name, &node);) {
-        const struct fraction_node *picture = view_node(v, name, /* fullness= */ NULL);
+        const struct fraction_node *picture = view_node(v, name, /* ret_fullness= */ NULL);
         const struct node_cards *n = node_cards_of(((struct node *)node)->device);
         unsigned whole[FRACTION_MAX_CARDS];
         if (!picture)
