@@ -10,7 +10,7 @@
 #include "base/quantity.h"
 #include "base/xalloc.h"
 
-enum { MIB_OF_GIB = 1024, WHOLE_PERCENT = 100, NUMBER_BYTES = 24 };
+enum { WHOLE_PERCENT = 100, NUMBER_BYTES = 24 };
 
 bool gpushare_is_resource(const char *name)
 {
@@ -21,7 +21,7 @@ void gpushare_sums_add(struct gpushare_sums *s, int64_t memory_mib,
                        const struct device_fractional *terms)
 {
     /* Rounded down for each card: a pod's GiB are those of one. */
-    s->gib += memory_mib * terms->memory_percent / WHOLE_PERCENT / MIB_OF_GIB;
+    s->gib += memory_mib * terms->memory_percent / WHOLE_PERCENT / GPUSHARE_MIB_OF_GIB;
     s->cards++;
 }
 

@@ -14,16 +14,16 @@
  * `kubectl inspect gpushare` reads (cmd/inspect). Pure.
  */
 
-/* Of a container: GiB of one card's memory. Of a Node: those of all its cards. */
+/* The resource that is memory in GiB: a container's is of one card, a Node's of all its cards. */
 #define GPUSHARE_MEMORY "aliyun.com/gpu-mem"
-/* Of a Node: how many cards. */
+/* The resource of a Node that is the number of its cards. */
 #define GPUSHARE_COUNT "aliyun.com/gpu-count"
 /* Annotation of a pod: which containers have how many GiB of which card. */
 #define GPUSHARE_ALLOCATION "scheduler.framework.gpushare.allocation"
 
 bool gpushare_is_resource(const char *name);
 
-/* What a node offers in these words; gpushare takes its cards for equal ones. */
+/* The sums over a node's cards. gpushare takes the cards of a node for equal ones. */
 struct gpushare_sums {
     int64_t gib, cards;
 };
@@ -36,7 +36,7 @@ void gpushare_sums_offer(const struct gpushare_sums *s, struct device_resource *
 /* The GiB in a container's limits, rounded up; 0: none, or GPUSHARE_MAX_GIB and more, which was
  * meant otherwise. */
 int64_t gpushare_gib(const json_t *container);
-enum { GPUSHARE_MAX_GIB = 16384 };
+enum { GPUSHARE_MAX_GIB = 16384, GPUSHARE_MIB_OF_GIB = 1024 };
 
 /* The number on the node of a card, by its UUID; below 0: not known. */
 typedef int64_t gpushare_card_fn(void *arg, const char *uuid);

@@ -93,8 +93,8 @@ static void add_koordinator(const struct node_view *v, const struct device_spec 
     koordinator_mirror_resources(&cards.node, &o->items, &o->n);
 }
 
-/* By which terms the card gives shares now, or at once: no hardware changes for that. NULL: it gives
- * none. */
+/* The terms by which the card gives shares now, or at once: no hardware changes for that. NULL: it
+ * gives none. */
 static const struct device_fractional *terms_of(const struct card_record *c,
                                                 const struct device_spec *spec)
 {
@@ -116,7 +116,7 @@ static void add_shares(const struct node_view *v, const struct device_spec *spec
 }
 
 /* True while the agent makes shares: its Device has their sums. */
-static bool gives_shares(const struct device_record *d)
+static bool agent_makes_shares(const struct device_record *d)
 {
     for (size_t i = 0; i < d->n_resources; i++)
         if (strcmp(d->resources[i].name, SHARE_MEMORY) == 0)
@@ -128,7 +128,7 @@ static void add_gpushare(const struct node_view *v, const struct device_spec *sp
                          struct offers *o)
 {
     struct gpushare_sums sums = {0};
-    bool wanted = v->gpushare && gives_shares(v->device);
+    bool wanted = v->gpushare && agent_makes_shares(v->device);
     for (size_t i = 0; wanted && i < v->device->n_cards; i++) {
         const struct device_fractional *terms = terms_of(&v->device->cards[i], spec);
         if (terms)
@@ -137,7 +137,7 @@ static void add_gpushare(const struct node_view *v, const struct device_spec *sp
     gpushare_sums_offer(&sums, &o->items, &o->n);
 }
 
-/* What other schedulers count, of which a Device says nothing. */
+/* The resources that other schedulers count, of which a Device says nothing. */
 static void add_others(const struct node_view *v, const struct device_spec *spec, struct offers *o)
 {
     add_koordinator(v, spec, o);

@@ -27,20 +27,20 @@ static void add_container(const struct pod_ask *a, const struct fraction_node *n
     }
 }
 
-struct place {
+struct node_of_view {
     const struct view *view;
-    const char *node;
+    const char *name;
 };
 
 static int64_t card_number(void *arg, const char *uuid)
 {
-    const struct place *p = arg;
-    return view_card_number(p->view, p->node, uuid);
+    const struct node_of_view *n = arg;
+    return view_card_number(n->view, n->name, uuid);
 }
 
 /* The record, and beside it what tools of HAMi's and gpushare's read. */
-static int binding_text(const struct pod_ask *a, const struct allocation *r, struct place *on,
-                        char **ret, struct err *e)
+static int binding_text(const struct pod_ask *a, const struct allocation *r,
+                        struct node_of_view *on, char **ret, struct err *e)
 {
     auto_free char *text = NULL;
     TRY(allocation_format(r, &text, e));
@@ -72,7 +72,7 @@ static int assume(struct view *v, const struct pod_ask *a, const char *name,
     auto_pod_shares struct pod_shares shares = {0};
     AUTO(allocation) struct allocation r = {0};
     TRY(allot(v, a, n, plan, &r, &shares, e));
-    TRY(binding_text(a, &r, &(struct place){v, name}, ret_binding, e));
+    TRY(binding_text(a, &r, &(struct node_of_view){v, name}, ret_binding, e));
     view_assume(v, a->uid, name, &shares, *ret_binding);
     return 0;
 }

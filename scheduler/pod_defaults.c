@@ -11,10 +11,8 @@
 #include "api/share_request.h"
 #include "interop/gpushare.h"
 
-enum { MIB_OF_GIB = 1024 };
-
 #define IGNORE_LABEL "hami.io/webhook"
-/* SHARE_COUNT in a JSON pointer. */
+/* SHARE_COUNT and SHARE_MEMORY in a JSON pointer. */
 #define SHARE_COUNT_POINTER  "nvidia.com~1gpu"
 #define SHARE_MEMORY_POINTER "nvidia.com~1gpumem"
 
@@ -121,7 +119,7 @@ static void add_scheduler(const json_t *pod, json_t *patch)
         add(patch, "/spec/schedulerName", "cleave-scheduler");
 }
 
-/* Adds to the limits or requests, at `path`, of a container what it does not say. */
+/* Adds what a container does not say to its limits or requests, which stand at `path`. */
 static void add_amounts(const json_t *container, const char *kind, bool gpushare, const char *path,
                         json_t *patch)
 {
@@ -129,7 +127,7 @@ static void add_amounts(const json_t *container, const char *kind, bool gpushare
     int64_t gib = gib_of(container, gpushare);
     auto_free char *count = xasprintf("%s/" SHARE_COUNT_POINTER, path);
     auto_free char *memory = xasprintf("%s/" SHARE_MEMORY_POINTER, path);
-    auto_free char *mib = quantity_format(gib * MIB_OF_GIB);
+    auto_free char *mib = quantity_format(gib * GPUSHARE_MIB_OF_GIB);
     if (!amounts || (!gib && !names_a_size(container)))
         return;
     if (!json_object_get(amounts, SHARE_COUNT))
@@ -139,7 +137,7 @@ static void add_amounts(const json_t *container, const char *kind, bool gpushare
 }
 
 /* One share for each container of the list that names a size. */
-static void add_shares(const json_t *pod, const char *list, bool gpushare, json_t *patch)
+static void add_to_list(const json_t *pod, const char *list, bool gpushare, json_t *patch)
 {
     const json_t *containers = JX_AT(pod, "spec", list);
     for (size_t k = 0; k < ARRAY_LEN(kinds); k++)
@@ -158,7 +156,7 @@ int pod_defaults_patch(const json_t *pod, bool gpushare, json_t **ret_patch, str
     auto_json json_t *patch = json_array();
     add_scheduler(pod, patch);
     for (size_t l = 0; l < ARRAY_LEN(lists); l++)
-        add_shares(pod, lists[l], gpushare, patch);
+        add_to_list(pod, lists[l], gpushare, patch);
     if (json_array_size(patch))
         *ret_patch = TAKE(patch);
     return 0;

@@ -12,9 +12,8 @@
  * are those of config/scheduler-defaults/pod-defaults.yaml, by which API servers of Kubernetes 1.36 and
  * later add the same; test/e2e/share_defaults.py holds both to one list of cases.
  *
- * Where gpushare's pods are Cleave's (docs/gpushare.md), a container that asks in its words alone
- * (interop/gpushare.h) gets one share of so many GiB beside them, by config/gpushare-defaults there.
- * Pure.
+ * With gpushare (docs/gpushare.md) a container that asks in gpushare's words alone (interop/gpushare.h)
+ * gets one share of so many GiB. config/gpushare-defaults has that rule for API servers. Pure.
  */
 
 /* In each of a pod's two lists; so that a patch has a bound. An API server stores fewer. */

@@ -50,12 +50,12 @@ void view_end(struct view *v);
  * is, as HAMi counts it (pkg/scheduler/policy/node_policy.go): shares, compute and memory alike, in
  * millionths; NULL: nobody asks. Borrowed until the next call or change, or view_end. */
 const struct fraction_node *view_node(struct view *v, const char *node, uint64_t *ret_fullness);
-/* The number on its node of a card of view_node; below 0: it has no such card. */
-int64_t view_card_number(const struct view *v, const char *node, const char *uuid);
 /* The same, without all pods of these uids, which have records, too, and as if agents had released the
  * shares of pods that are gone: what there will be once these have gone as well. */
 const struct fraction_node *view_node_without(struct view *v, const char *node,
                                               const char *const *uids, size_t n);
+/* The number that a card has on its node; below 0: the node has no such card in view_node. */
+int64_t view_card_number(const struct view *v, const char *node, const char *uuid);
 /* The next node whose agent has yet to release shares of pods that are gone; NULL: there is none. *pos
  * starts at 0. Borrowed. */
 const char *view_next_releasing(const struct view *v, size_t *pos);

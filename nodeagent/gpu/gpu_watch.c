@@ -172,18 +172,23 @@ static int start_watching(struct gpu_watch *w, struct err *e)
     return 0;
 }
 
-/* It reports or beats at least once a beat, unless the driver does not let it go. */
-static bool is_silent(struct gpu_watch *w)
+static void hear_beats(struct gpu_watch *w)
 {
     char beats[512];
     if (w->beats >= 0 && read(w->beats, beats, sizeof(beats)) > 0)
         w->heard_mono_ms = clock_mono_ms(w->clk);
+}
+
+/* The child reports or beats at least once a beat, unless the driver does not let it go. */
+static bool is_silent(const struct gpu_watch *w)
+{
     return clock_mono_ms(w->clk) - w->heard_mono_ms > (int64_t)SILENT_BEATS * w->beat_ms;
 }
 
 /* mu is held. */
 static int keep(struct gpu_watch *w, const char *const *uuids, size_t n, struct err *e)
 {
+    hear_beats(w);
     bool silent = w->fd >= 0 && is_silent(w);
     if (w->suspended)
         return 0;
@@ -219,6 +224,7 @@ int gpu_watch_fd(const struct gpu_watch *w)
 
 bool gpu_watch_runs(struct gpu_watch *w)
 {
+    hear_beats(w);
     return w->fd >= 0 && !is_silent(w);
 }
 

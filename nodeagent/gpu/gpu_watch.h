@@ -44,7 +44,7 @@ int gpu_watch_keep(struct gpu_watch *w, const char *const *uuids, size_t n,
 /* Readable when gpu_watch_take has something to do. The descriptor stays the same and belongs to
  * the watch. */
 int gpu_watch_fd(const struct gpu_watch *w);
-/* True while a child waits, as far as is known: one that is silent does not. */
+/* True while a child waits, as far as is known: one that is silent does not. Reads its beats. */
 bool gpu_watch_runs(struct gpu_watch *w);
 /* Takes the next report. False: there is none now. The child runs the vendor's library, so its
  * reports are checked. An unknown kind, an instance below -1 or an illegal card name (sound.h) sets

@@ -9,13 +9,11 @@ import shlex
 
 import pytest
 from conftest import ROOT, wait_for
-from extender import scheduler
 from kubelet_rig import real_cluster, real_rig  # noqa: F401
-from kubelet_work import GPU
 from share_defaults import GIB
 from stack import condition, rig  # noqa: F401
-from test_fractional import CARD_MIB, RUN, limits, seen, sums, told
-from test_scheduler import World
+from test_fractional import CARD_MIB, RUN, limits, seen, told
+from test_scheduler import World, real_node
 
 COUNT = "aliyun.com/gpu-count"
 TOLD = "scheduler.framework.gpushare.allocation"
@@ -83,15 +81,7 @@ def test_the_guide_finds_pods_that_wait_and_are_older_than_the_policy(rig):
 
 @pytest.fixture
 def real(real_rig):
-    """Two H100 on a node with a real kubelet, and the scheduler beside the cluster's own."""
-    n = real_rig.node({"h100-80": 2}, slots=True)
-    n.wait_offers()  # what the agent of the test before offered is off the Node
-    n.start()
-    wait_for(lambda: n.agrees(), 30, "the agent")
-    real_rig.controller(gpushare="on")
-    real_rig.profile("shares", {"selector": {"vendor": "nvidia"}, "mode": "native", "sharing": {"fractional": {}}})
-    n.wait_offers(**sums(2))
-    with scheduler(real_rig) as n.scheduler:
+    with real_node(real_rig, gpushare="on") as n:
         yield n
 
 
@@ -107,4 +97,3 @@ def test_a_pod_runs_on_a_kubelet_that_counts_the_word_and_finds_gpushares_variab
         "ALIYUN_COM_GPU_MEM_IDX": card,
     }
     wait_for(lambda: told(real) == {pod: [(int(card), 3 * 1024, 0)]}, 30, lambda: f"the share, not {told(real)}")
-    assert real.offers().get(GPU) is not None

@@ -574,17 +574,23 @@ SPARE = {("get", "pods"), ("get", DEVICES), ("patch", "nodes"), ("list", "resour
 # --- a real kubelet ---
 
 
-@pytest.fixture
-def real(real_rig):
+@contextlib.contextmanager
+def real_node(real_rig, **controller):
     """Two H100 on a node with a real kubelet, and the scheduler beside the cluster's own."""
     n = real_rig.node({"h100-80": 2}, slots=True)
     n.wait_offers()  # what the agent of the test before offered is off the Node
     n.start()
     wait_for(lambda: n.agrees(), 30, "the agent")
-    real_rig.controller()
+    real_rig.controller(**controller)
     real_rig.profile("shares", {"selector": {"vendor": "nvidia"}, "mode": "native", "sharing": {"fractional": {}}})
     n.wait_offers(**sums(2))
     with scheduler(real_rig) as n.scheduler:
+        yield n
+
+
+@pytest.fixture
+def real(real_rig):
+    with real_node(real_rig) as n:
         yield n
 
 
