@@ -2,6 +2,7 @@
 #include "service/http_server.h"
 
 #include <assert.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -25,6 +26,9 @@ enum {
     CHILD_UID = 65533,
     /* Nobody can ask before a certificate is there: one that is awaited is looked for this often. */
     AWAIT_MS = 1000,
+    /* A port that another process has is waited for so often and so long: two seconds. */
+    PORT_LOOKS = 100,
+    PORT_LOOK_MS = 20,
 };
 
 /* A listener with a port of its own has a thread and a child. Set up by one thread; then fd, the
@@ -112,6 +116,22 @@ static int open_port(struct listener *l, struct err *e)
     return 0;
 }
 
+/* The children of a program that was killed have its ports until they have read of its end, a
+ * moment after whoever starts it again. */
+static int await_port(struct listener *l, struct err *e)
+{
+    auto_err struct err why = {0};
+    int rc = open_port(l, &why);
+    if (rc == -ERR_EXISTS)
+        log_warn("Awaiting a port that another process has", kv("address", l->port.addr));
+    for (int i = 0; rc == -ERR_EXISTS && i < PORT_LOOKS; i++) {
+        (void)poll(NULL, 0, PORT_LOOK_MS);
+        err_clear(&why);
+        rc = open_port(l, &why);
+    }
+    return rc < 0 ? err_move(e, &why) : 0;
+}
+
 static int add_listener(struct http_server *srv, const struct http_listener *o, struct err *e)
 {
     struct listener *l = &srv->listeners[srv->n++];
@@ -138,7 +158,7 @@ static int add_listener(struct http_server *srv, const struct http_listener *o, 
         TRY(read_certificate(l, o->awaits_tls, e));
     if (owner == l) {
         if (!l->awaits_tls)
-            TRY(open_port(l, e));
+            TRY(await_port(l, e));
         l->owns = true;
         /* The kubelet gives up a probe after three seconds and a container after a minute, so
          * retries are fast. */

@@ -50,7 +50,9 @@ struct http_server;
 /* Binds the listeners (at most 4); those with the same address share one port. Counts in metrics
  * (borrowed; NULL: not counted). The program runs itself as the child: its main must call
  * http_child_main for HTTP_CHILD_VERB. ERR_INVALID for a bad address, for a shared one with a gate or
- * TLS, or for a gate before a route that takes a body; ERR_UNAVAILABLE when it is taken; and what tls_files_read returns. */
+ * TLS, or for a gate before a route that takes a body; ERR_EXISTS when another process still has an
+ * address after two seconds; ERR_UNAVAILABLE when it cannot be had for another reason; and what
+ * tls_files_read returns. */
 int http_server_new(const struct http_listener *listeners, size_t n, struct metrics *metrics,
                     struct http_server **ret, struct err *e) MUST_CHECK;
 /* The listener's actual port, 0 when it is off or awaits its certificate. Any thread. */

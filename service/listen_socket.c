@@ -101,8 +101,8 @@ int listen_socket_open(const char *addr, int port, int *ret_fd, int *ret_port, s
     int failure = errno;
     freeaddrinfo(list);
     if (fd < 0)
-        return err_set(e, ERR_UNAVAILABLE, "cannot listen on %s: %s", addr,
-                       strerrordesc_np(failure));
+        return err_set(e, failure == EADDRINUSE ? ERR_EXISTS : ERR_UNAVAILABLE,
+                       "cannot listen on %s: %s", addr, strerrordesc_np(failure));
     *ret_fd = fd;
     *ret_port = port_number(fd);
     return 0;

@@ -9,8 +9,8 @@
  * for all addresses of the machine, port 0 for a free one. */
 
 /* The socket is non-blocking and close-on-exec; the caller closes it. port: replaces the address's;
- * 0: use the address's. *ret_port: the actual port. ERR_INVALID for a bad address, ERR_UNAVAILABLE
- * when it is taken. */
+ * 0: use the address's. *ret_port: the actual port. ERR_INVALID for a bad address, ERR_EXISTS when
+ * another socket has it, ERR_UNAVAILABLE when it cannot be had for another reason. */
 int listen_socket_open(const char *addr, int port, int *ret_fd, int *ret_port,
                        struct err *e) MUST_CHECK;
 /* Checks an address's form before anything is opened. addr: "" and NULL are in order: off.

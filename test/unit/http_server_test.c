@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/xalloc.h"
 
 #include "scheduler/certificate.h"
@@ -212,8 +213,49 @@ Test(http_server, a_taken_port_is_an_error)
     cr_assert(asprintf(&addr, "127.0.0.1:%d", http_server_port(r.srv, 0)) > 0);
     const struct http_listener l = {.addr = addr, .routes = routes, .n_routes = 1};
     auto_http_server struct http_server *second = NULL;
-    cr_expect_eq(http_server_new(&l, 1, NULL, &second, &e), -(int)ERR_UNAVAILABLE);
+    cr_expect_eq(http_server_new(&l, 1, NULL, &second, &e), -(int)ERR_EXISTS);
     running_stop(&r);
+}
+
+struct newcomer {
+    struct http_listener listener;
+    struct http_server *srv;
+    int rc;
+};
+
+static void *open_server(void *arg)
+{
+    struct newcomer *n = arg;
+    n->rc = http_server_new(&n->listener, 1, NULL, &n->srv, NULL);
+    return NULL;
+}
+
+/* The children of a program that was killed end after it. */
+Test(http_server, a_port_that_is_given_up_a_moment_later_is_waited_for, .timeout = 60)
+{
+    int before;
+    int port = 0;
+    int log[2];
+    char said[256];
+    pthread_t thread;
+    auto_free char *addr = NULL;
+    cr_assert_eq(listen_socket_open("127.0.0.1:0", /* port= */ 0, &before, &port, NULL), 0);
+    cr_assert(asprintf(&addr, "127.0.0.1:%d", port) > 0);
+    cr_assert_eq(pipe(log), 0);
+    log_setup(LOG_WARN, LOG_LOGFMT, log[1]);
+    struct newcomer n = {.listener = {.addr = addr, .routes = routes, .n_routes = 1}};
+    cr_assert_eq(pthread_create(&thread, NULL, open_server, &n), 0);
+    ssize_t len = read(log[0], said, sizeof(said) - 1);
+    (void)close(before);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_expect_eq(n.rc, 0);
+    cr_expect_eq(http_server_port(n.srv, 0), port);
+    cr_assert_gt(len, 0);
+    said[len] = '\0';
+    cr_expect_not_null(strstr(said, "Awaiting a port that another process has"), "%s", said);
+    (void)http_server_free(n.srv);
+    (void)close(log[0]);
+    (void)close(log[1]);
 }
 
 Test(http_server, listeners_with_one_address_share_its_port)
