@@ -10,10 +10,7 @@
 
 enum {
     ALL_PERCENT = 100,
-    MOST_SHARES = 1024, /* of a node */
     MIB_BITS = 20,
-    /* 16 TiB. HAMi's bound is 31 bits, which "1Gi", meant as bytes, is below. */
-    MOST_MIB = (1 << 24) - 1,
     LOWEST_PRIORITY = 1,
 };
 
@@ -64,7 +61,7 @@ static int percent_of(const json_t *list, const char *resource, int64_t *ret, st
 static int memory_of(const json_t *list, int64_t *ret, struct err *e)
 {
     TRY(value_of(list, SHARE_MEMORY, ret, e));
-    if (*ret <= MOST_MIB)
+    if (*ret <= SHARE_MAX_MIB)
         return 0;
     const char *text = json_string_value(json_object_get(list, SHARE_MEMORY));
     return err_set(e, ERR_INVALID, SHARE_MEMORY " is %s%s%lld, and counts MiB: write %lld",
@@ -79,9 +76,9 @@ static int count_of(const json_t *list, bool asks_for_part, unsigned *ret, struc
 {
     int64_t n = 0;
     TRY(value_of(list, SHARE_COUNT, &n, e));
-    if (n > MOST_SHARES)
+    if (n > SHARE_MAX_COUNT)
         return err_set(e, ERR_INVALID, SHARE_COUNT " is %lld; a node has at most %d shares",
-                       (long long)n, MOST_SHARES);
+                       (long long)n, SHARE_MAX_COUNT);
     if (!n && asks_for_part)
         warn(warnings, SHARE_COUNT " is 0: memory and compute beside it do not count");
     *ret = n >= 0 ? (unsigned)n : asks_for_part;

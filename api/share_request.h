@@ -22,6 +22,16 @@
 #define SHARE_COMPUTE        "nvidia.com/gpucores"
 #define SHARE_PRIORITY       "nvidia.com/priority"
 
+/* Beside words that no device plugin serves, Koordinator's (interop/koordinator_pod.h): so many
+ * shares of the container's are asked for at the kubelet. */
+#define SHARE_SLOT "gpu.cleave.dev/share"
+
+enum {
+    SHARE_MAX_COUNT = 1024, /* of a node */
+    /* Below 16 TiB. HAMi's bound is 31 bits, which "1Gi", meant as bytes, is below. */
+    SHARE_MAX_MIB = (1 << 24) - 1,
+};
+
 struct share_request {
     unsigned count;          /* shares, each on a card of its own; 0: none */
     unsigned memory_mib;     /* of each; 0: see memory_percent */

@@ -42,10 +42,11 @@ static bool is_named(const char *text, const char *word, const char *more)
     return begins(text, word) && (text[strlen(word)] == '\0' || begins(text + strlen(word), more));
 }
 
-/* The words by which schedulers count shares (share_numbers.h). */
+/* The words by which schedulers count shares (share_numbers.h), and the slots beside others' words. */
 static bool is_of_shares(const char *resource)
 {
-    static const char *const words[] = {SHARE_MEMORY, SHARE_MEMORY_PERCENT, SHARE_COMPUTE};
+    static const char *const words[] = {SHARE_MEMORY, SHARE_MEMORY_PERCENT, SHARE_COMPUTE,
+                                        SHARE_SLOT};
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
         if (strcmp(resource, words[i]) == 0)
             return true;
@@ -71,7 +72,7 @@ bool vendor_offers(const char *resource)
 bool vendor_owns(const char *resource)
 {
     for (const struct vendor *v = vendors; v->name; v++)
-        if (begins(resource, v->domain))
+        if (begins(resource, v->domain) || offers(v, resource))
             return true;
     return false;
 }

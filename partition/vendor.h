@@ -36,7 +36,7 @@ struct vendor {
 extern const struct vendor vendors[];
 /* True for a resource name under which Cleave offers cards, partitions, slices or functions. */
 bool vendor_offers(const char *resource);
-/* True for a resource name in a domain in which Cleave may offer any. */
+/* True for a resource name in a vendor's domain, or under which Cleave offers shares. */
 bool vendor_owns(const char *resource);
 /* NULL: no vendor of this name is known. */
 const struct vendor *vendor_find(const char *name);

@@ -263,6 +263,7 @@ static int make_agent(struct process *p, const struct run_flags *f, uint64_t see
         .sys_root = f->host.sys_root,
         .version = CLEAVE_VERSION,
         .resource_publisher = f->resource_publisher,
+        .koordinator_shares = f->koordinator_shares,
         .kubelet = p->kubelet,
         .slots = p->slots,
         .pods = p->pods,

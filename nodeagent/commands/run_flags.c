@@ -30,7 +30,7 @@ static int parse_resources(const char *word, int *ret, struct err *e)
 
 /* Numbers and words as they were given. */
 struct texts {
-    const char *resources, *resync, *call_deadline, *settle;
+    const char *resources, *resync, *call_deadline, *settle, *koordinator_shares;
 };
 
 static int read_seconds(const char *flag, const char *text, int64_t *ret_ms, struct err *e)
@@ -47,6 +47,8 @@ static int check_flags(struct run_flags *f, const struct texts *t, struct err *e
     TRY(log_level_parse(f->level, &level, e));
     TRY(log_format_parse(f->format, &format, e));
     TRY(parse_resources(t->resources, &f->resource_publisher, e));
+    TRY(options_switch("koordinator-shares", t->koordinator_shares, "on", &f->koordinator_shares,
+                       e));
     TRY(read_seconds("resync-seconds", t->resync, &f->resync_ms, e));
     TRY(read_seconds("health-settle-seconds", t->settle, &f->settle_ms, e));
     TRY(options_number("call-deadline-ms", t->call_deadline, 100, 3600000, &f->call_deadline_ms,
@@ -119,7 +121,8 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
     struct texts texts = {.resources = resources_names[API_PUBLISHER_KUBELET],
                           .resync = "30",
                           .call_deadline = "30000",
-                          .settle = "60"};
+                          .settle = "60",
+                          .koordinator_shares = "off"};
     bool help = false;
     struct run_flags f = {
         .host = HOST_FLAGS_DEFAULT,
@@ -176,6 +179,9 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
         {"koordinator-device-infos", 0, NULL, "PATH",
          "koordlet's folder of device infos, where koordlet writes Koordinator's Device; empty: off",
          &f.device_infos, NULL},
+        {"koordinator-shares", 0, NULL, "on|off",
+         "on: shares of cards are offered under gpu.cleave.dev/share too, for pods that ask in Koordinator's words",
+         &texts.koordinator_shares, NULL},
         {"cdi-dir", 0, NULL, "PATH", "folder for the CDI files", &f.cdi_dir, NULL},
         {"cdi-hook", 0, NULL, "PATH", "nvidia-cdi-hook on the host; absent: no hooks", &f.cdi_hook,
          NULL},

@@ -11,12 +11,22 @@
 const struct slot_pool_words slot_pools[SLOT_N_POOLS] = {
     [SLOT_POOL_SGPU] = {"metax", "sgpu@", "slot."},
     [SLOT_POOL_SHARE] = {"nvidia", "share@", "share."},
+    [SLOT_POOL_KOORDINATOR] = {"nvidia", "koord@", "koord."},
 };
 
 enum slot_pool slot_pool_of(unsigned slot)
 {
     assert(slot < SLOT_MAX);
     return (enum slot_pool)(slot / SLOT_POOL_SIZE);
+}
+
+bool slot_is_share(unsigned slot)
+{
+    static_assert(SLOT_POOL_KOORDINATOR == SLOT_POOL_SHARE + 1 &&
+                      SLOT_POOL_KOORDINATOR + 1 == SLOT_N_POOLS,
+                  "the pools of shares are the last");
+    assert(slot < SLOT_MAX);
+    return slot >= SLOT_SHARES_FIRST;
 }
 
 unsigned slot_number(unsigned slot)

@@ -9,8 +9,9 @@
  * kind of thing that they come to stand for; a slot's number tells its pool. Pure.
  */
 enum slot_pool {
-    SLOT_POOL_SGPU,  /* slices with quotas, made by MetaX's driver */
-    SLOT_POOL_SHARE, /* shares of NVIDIA's cards */
+    SLOT_POOL_SGPU,        /* slices with quotas, made by MetaX's driver */
+    SLOT_POOL_SHARE,       /* shares of NVIDIA's cards, asked for in HAMi's words */
+    SLOT_POOL_KOORDINATOR, /* the same, asked for in Koordinator's */
     SLOT_N_POOLS,
 };
 
@@ -26,6 +27,11 @@ struct slot_pool_words {
 extern const struct slot_pool_words slot_pools[SLOT_N_POOLS];
 
 enum slot_pool slot_pool_of(unsigned slot);
+/* True for the slots of both pools of shares. */
+bool slot_is_share(unsigned slot);
+/* The first of them, and the one behind the last. */
+#define SLOT_SHARES_FIRST (SLOT_POOL_SHARE * SLOT_POOL_SIZE)
+#define SLOT_SHARES_END   SLOT_MAX
 /* The slot's number in its pool, from 0. */
 unsigned slot_number(unsigned slot);
 /* The slot with this number in the pool. */

@@ -36,6 +36,7 @@ struct agent_deps {
     const char *version;
     const struct plugin_config *config;    /* applies where the Device says nothing; NULL: none */
     enum api_publisher resource_publisher; /* who publishes the node's resources */
+    bool koordinator_shares;               /* shares are offered for Koordinator's words, too */
     /* The link to the kubelet. It serves the kubelet where the agent publishes the resources, and
      * only observes it otherwise. NULL: there is no kubelet; the controller publishes the
      * resources. */

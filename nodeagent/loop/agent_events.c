@@ -46,7 +46,6 @@ void agent_events_unbound(const struct agent_events *ev, struct late_binding *sl
         auto_free char *text =
             xasprintf("pod %s/%s%s%s: %s", u.ns, u.pod, u.container ? ", container " : "",
                       u.container ? u.container : "", u.why);
-        agent_event(ev, /* warning= */ true,
-                    u.pool == SLOT_POOL_SHARE ? "ShareNotMade" : "SliceNotMade", text);
+        agent_event(ev, /* warning= */ true, u.of_shares ? "ShareNotMade" : "SliceNotMade", text);
     }
 }

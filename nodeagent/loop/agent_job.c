@@ -208,10 +208,10 @@ static void run_mode(struct gpu *g, struct agent_job *j)
     j->exclusive = j->view.card.exclusive;
 }
 
-enum slot_pool agent_job_pool(const struct agent_job *j)
+bool agent_job_is_of_shares(const struct agent_job *j)
 {
     assert(j->kind == AGENT_JOB_BIND || j->kind == AGENT_JOB_RELEASE);
-    return slot_pool_of(j->kind == AGENT_JOB_BIND ? j->binding.bound[0].slot : j->slot);
+    return slot_is_share(j->kind == AGENT_JOB_BIND ? j->binding.bound[0].slot : j->slot);
 }
 
 static void run_shares(const struct slot_deps *deps, struct agent_job *j)
@@ -231,7 +231,7 @@ static void run_slots(struct gpu *g, struct agent_job *j)
                                    .cdi = j->env->slots,
                                    .nodes = v ? &v->nodes : NULL,
                                    .files = v && v->has_files ? &v->files : NULL};
-    if (agent_job_pool(j) == SLOT_POOL_SHARE) {
+    if (agent_job_is_of_shares(j)) {
         run_shares(&deps, j);
         return;
     }

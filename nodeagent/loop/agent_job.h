@@ -87,8 +87,8 @@ struct agent_job {
 /* Borrows env and owner. Caller frees with agent_job_free. */
 struct agent_job *agent_job_new(enum agent_job_kind kind, const struct agent_job_env *env,
                                 void *owner);
-/* The pool of the slots of a BIND or RELEASE. */
-enum slot_pool agent_job_pool(const struct agent_job *j);
+/* True for a BIND or RELEASE of shares; false for one of slices. */
+bool agent_job_is_of_shares(const struct agent_job *j);
 /* A worker_job_fn: blocks for as long as the hardware takes; any thread of the worker. */
 void agent_job_run(struct gpu *g, void *job);
 /* A worker_done_fn: frees the job with everything that the loop has not taken out of it. */

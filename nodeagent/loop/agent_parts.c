@@ -24,6 +24,7 @@ static void init_reporting(struct agent *a)
         .seed = d->seed,
         .config = d->config,
         .resource_publisher = d->resource_publisher,
+        .koordinator_shares = d->koordinator_shares,
         .cards = &a->cards,
         .host = &a->read_jobs.host,
         .setup = &a->read_jobs.setup,

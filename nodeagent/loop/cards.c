@@ -63,11 +63,9 @@ void cards_add_shares(struct cards *c, const struct shares *found)
     for (size_t i = 0; i < found->n; i++)
         if (!shares_find(&c->shares, found->items[i].slot))
             shares_put(&c->shares, &found->items[i]);
-    for (unsigned i = 0; i < SLOT_POOL_SIZE; i++) {
-        unsigned slot = slot_at(SLOT_POOL_SHARE, i);
+    for (unsigned slot = SLOT_SHARES_FIRST; slot < SLOT_SHARES_END; slot++)
         if (device_slots_has(&found->unknown, slot) && !shares_find(&c->shares, slot))
             device_slots_put(&c->shares.unknown, slot);
-    }
     cards_mark_holders(c);
 }
 

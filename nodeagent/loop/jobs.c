@@ -263,8 +263,7 @@ bool jobs_has_slot(const struct jobs *s, unsigned slot)
 bool jobs_release_share(const struct jobs *s)
 {
     for (size_t i = 0; i < s->n; i++)
-        if (s->running[i].kind == AGENT_JOB_RELEASE &&
-            agent_job_pool(s->running[i].job) == SLOT_POOL_SHARE)
+        if (s->running[i].kind == AGENT_JOB_RELEASE && agent_job_is_of_shares(s->running[i].job))
             return true;
     return false;
 }

@@ -122,6 +122,7 @@ static struct node_state state_of(struct reporting *r, struct card_memo **ret_me
         .node = d->events->node,
         .config = d->config,
         .publisher = d->resource_publisher,
+        .koordinator_shares = d->koordinator_shares,
         .nodes = d->writes_slot_files ? cards_device_nodes(d->cards) : NULL,
     };
     add_slots(r, &state);

@@ -33,6 +33,7 @@ struct reporting_deps {
     uint64_t seed; /* tells the statuses of this agent from those of the one before */
     const struct plugin_config *config; /* NULL: none */
     enum api_publisher resource_publisher;
+    bool koordinator_shares;
 
     /* What the loop knows. */
     const struct cards *cards;

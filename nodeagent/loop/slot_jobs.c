@@ -284,7 +284,7 @@ static struct agent_job *next_binding(const struct slot_jobs *s, struct proposal
         return NULL;
     struct agent_job *j = job_of(p, AGENT_JOB_BIND, env, owner);
     j->binding = b;
-    if (agent_job_pool(j) == SLOT_POOL_SHARE)
+    if (agent_job_is_of_shares(j))
         begin_shares(s, &j->binding);
     else if (j->n_reach)
         memcpy(j->uuid, j->reach[0], sizeof(j->uuid));
@@ -301,7 +301,7 @@ static struct agent_job *next_release(const struct slot_jobs *s, struct proposal
         return NULL;
     struct agent_job *j = job_of(p, AGENT_JOB_RELEASE, env, owner);
     j->slot = slot;
-    if (slot_pool_of(slot) != SLOT_POOL_SHARE)
+    if (!slot_is_share(slot))
         (void)snprintf(j->uuid, sizeof(j->uuid), "%s", cards_uuid_of_slot(s->cards, slot));
     return j;
 }
@@ -312,11 +312,8 @@ struct agent_job *slot_jobs_next(const struct slot_jobs *s, const struct agent_j
     assert(s->slots && s->kubelet);
     AUTO(proposal) struct proposal p = {.s = s, .state_dir = env->state_dir};
     jobs_add_stuck_slots(s->jobs, &p.stuck);
-    const struct slot_gate gate =
-        {may_bind,
-         may_release,
-         &p,
-         {[SLOT_POOL_SGPU] = may_room_come(s), [SLOT_POOL_SHARE] = jobs_release_share(s->jobs)}};
+    const struct slot_gate gate = {may_bind, may_release, &p, .slices_may_come = may_room_come(s),
+                                   .shares_may_come = jobs_release_share(s->jobs)};
     struct agent_job *j = next_release(s, &p, &gate, env, owner);
     return j ? j : next_binding(s, &p, &gate, env, owner);
 }
@@ -338,7 +335,7 @@ static void end_shares(const struct slot_jobs *s, const struct agent_job *j)
 bool slot_jobs_end(const struct slot_jobs *s, struct agent_job *j)
 {
     assert(j->kind == AGENT_JOB_BIND || j->kind == AGENT_JOB_RELEASE);
-    if (agent_job_pool(j) == SLOT_POOL_SHARE) {
+    if (agent_job_is_of_shares(j)) {
         end_shares(s, j);
         return false;
     }

@@ -43,7 +43,7 @@ static void add_part_user(const struct holders *holders, const struct gpu_card *
 
 static bool is_of_slices(int slot)
 {
-    return slot >= 0 && slot_pool_of((unsigned)slot) == SLOT_POOL_SGPU;
+    return slot >= 0 && !slot_is_share((unsigned)slot);
 }
 
 static void add_slot_users(const struct holders *holders, const struct device_slots *made,
@@ -102,9 +102,9 @@ static void add_share_users(const struct holders *holders, const struct shares *
         if (strcmp(shares->items[i].card, card->uuid) == 0 &&
             device_slots_has(&held, shares->items[i].slot))
             add_user(holders, slot_id(shares->items[i].slot, id), -1, -1, users);
-    for (unsigned i = 0; may_have_shares(card) && i < SLOT_POOL_SIZE; i++)
-        if (device_slots_has(&shares->unknown, slot_at(SLOT_POOL_SHARE, i)))
-            add_user(holders, slot_id(slot_at(SLOT_POOL_SHARE, i), id), -1, -1, users);
+    for (unsigned slot = SLOT_SHARES_FIRST; may_have_shares(card) && slot < SLOT_SHARES_END; slot++)
+        if (device_slots_has(&shares->unknown, slot))
+            add_user(holders, slot_id(slot, id), -1, -1, users);
 }
 
 void card_holders_mark(const struct holders *h, const struct device_slots *made,

@@ -15,8 +15,8 @@
  *                       | compute instances also the compute slice: "GPU-…/1c.3g.40gb@4.1"
  * slice                 | UUID of the card and the slice's alias: "GPU-…/small-0"
  * virtual function      | UUID of the card and the function's distance from it: "GPU-…/vf@2"
- * slot                  | "sgpu@3" or "share@3" (slot_pool.h); its card is chosen only when its
- *                       | pod is known
+ * slot                  | "sgpu@3", "share@3" or "koord@3" (slot_pool.h); its card is chosen only
+ *                       | when its pod is known
  * replica, the third    | "::2" behind the identifier of the shared device
  */
 #define DEVICE_ID_BYTES 192

@@ -7,6 +7,7 @@
 
 #include "base/xalloc.h"
 
+#include "api/share_request.h"
 #include "nodeagent/container/slot_pool.h"
 #include "nodeagent/mode/card_mode.h"
 #include "nodeagent/offer/device_entry.h"
@@ -25,14 +26,20 @@ struct build {
     size_t card_index; /* index of the current card */
     bool shares;       /* there is a pool of shares */
     struct device_slots held;
-    struct pool {
+    /* Of slices, and of shares. */
+    struct room {
         const struct gpu_card *card; /* the first card of it */
         unsigned n, room;            /* slots; and how many of them may be held */
         unsigned adopted;            /* of the pods that count as holding one, and hold none */
         struct device_slots made;    /* slots with a slice or share */
         struct device_slots sound;   /* of shares: those on a card that is on offer */
-    } pools[SLOT_N_POOLS];
+    } slices, share;
 };
+
+static const struct room *room_of(const struct build *b, unsigned slot)
+{
+    return slot_is_share(slot) ? &b->share : &b->slices;
+}
 
 static const struct device_want *want_of(const struct build *b, const struct gpu_card *card)
 {
@@ -150,7 +157,7 @@ static struct table_device *add_slot(struct build *b, const char *name, unsigned
     char id[DEVICE_ID_BYTES];
     char word[SLOT_WORD_BYTES];
     struct table_device *d =
-        add_device(b, name, b->pools[slot_pool_of(slot)].card, &unshared, slot_id(slot, id));
+        add_device(b, name, room_of(b, slot)->card, &unshared, slot_id(slot, id));
     d->start = slot;
     d->numa = -1;
     d->entry.is_slot = true;
@@ -165,7 +172,7 @@ static bool has_holder(const struct build *b, unsigned slot)
 
 static bool is_made(const struct build *b, unsigned slot)
 {
-    return device_slots_has(&b->pools[slot_pool_of(slot)].made, slot);
+    return device_slots_has(&room_of(b, slot)->made, slot);
 }
 
 static bool is_held(const struct build *b, unsigned slot)
@@ -176,8 +183,7 @@ static bool is_held(const struct build *b, unsigned slot)
 /* The room of a card for shares is what those on it left; its slices count as such. */
 static bool takes_room(const struct build *b, unsigned slot)
 {
-    return slot_pool_of(slot) == SLOT_POOL_SHARE ? has_holder(b, slot) && !is_made(b, slot)
-                                                 : is_held(b, slot);
+    return slot_is_share(slot) ? has_holder(b, slot) && !is_made(b, slot) : is_held(b, slot);
 }
 
 static bool is_sick(const struct build *b, unsigned slot)
@@ -195,36 +201,59 @@ static bool may_grant_slots(const struct build *b)
 /* True where a card could make, or has, what a held slot stands for. */
 static bool is_sound(const struct build *b, unsigned slot)
 {
-    const struct pool *p = &b->pools[slot_pool_of(slot)];
-    if (slot_pool_of(slot) == SLOT_POOL_SHARE && is_made(b, slot))
-        return device_slots_has(&p->sound, slot);
-    return p->room > 0 || slot_pool_of(slot) == SLOT_POOL_SHARE;
+    const struct room *r = room_of(b, slot);
+    if (slot_is_share(slot) && is_made(b, slot))
+        return device_slots_has(&r->sound, slot);
+    return r->room > 0 || slot_is_share(slot);
 }
 
 static bool pool_name(const struct build *b, enum slot_pool pool, char *ret)
 {
-    const char *vendor = b->pools[pool].card->vendor;
-    return pool == SLOT_POOL_SHARE
-               ? resource_name(vendor, b->strategy, /* renamed= */ false, /* profile= */ NULL, ret)
-               : resource_slice_name(vendor, /* alias= */ NULL, ret);
+    const char *vendor = room_of(b, slot_at(pool, 0))->card->vendor;
+    if (pool == SLOT_POOL_SGPU)
+        return resource_slice_name(vendor, /* alias= */ NULL, ret);
+    if (pool == SLOT_POOL_SHARE)
+        return resource_name(vendor, b->strategy, /* renamed= */ false, /* profile= */ NULL, ret);
+    return snprintf(ret, RESOURCE_NAME_BYTES, "%s", SHARE_SLOT) > 0;
+}
+
+/* How many slots of a pool are listed, besides those that are held. */
+static unsigned size_of(const struct build *b, enum slot_pool pool)
+{
+    bool is_off = pool == SLOT_POOL_KOORDINATOR && !b->s->koordinator_shares;
+    return is_off ? 0 : room_of(b, slot_at(pool, 0))->n;
+}
+
+/* How many more slots of a pool may be granted: as many as slices or shares can still be made, which
+ * both pools of shares have together. Of the one whose resource they ask for, one more for each adopted
+ * share: schedulers count its pod among those that do. */
+static unsigned left_in(const struct build *b, enum slot_pool pool)
+{
+    unsigned first = slot_at(pool, 0);
+    unsigned end = first + SLOT_POOL_SIZE;
+    const struct room *r = room_of(b, first);
+    unsigned left = r->room + (pool == SLOT_POOL_SHARE ? r->adopted : 0);
+    if (slot_is_share(first)) {
+        first = SLOT_SHARES_FIRST;
+        end = SLOT_SHARES_END;
+    }
+    for (unsigned slot = first; slot < end; slot++)
+        left -= left && takes_room(b, slot);
+    return left;
 }
 
 /* Adds the slots of the cards of a pool, and the held slots beyond, which were granted when there
- * were more cards. Held slots count first; of the others as many may be granted as slices or shares
- * can still be made, and one for each adopted share: schedulers count its pod among those that ask
- * for the resource. */
+ * were more cards. Held slots count first. */
 static void add_slots(struct build *b, enum slot_pool pool)
 {
     char name[RESOURCE_NAME_BYTES];
-    const struct pool *p = &b->pools[pool];
-    unsigned left = p->room + p->adopted;
-    if (!p->card || !pool_name(b, pool, name))
+    unsigned n = size_of(b, pool);
+    if (!room_of(b, slot_at(pool, 0))->card || !pool_name(b, pool, name))
         return;
-    for (unsigned i = 0; i < SLOT_POOL_SIZE; i++)
-        left -= left && takes_room(b, slot_at(pool, i));
+    unsigned left = left_in(b, pool);
     for (unsigned i = 0; i < SLOT_POOL_SIZE; i++) {
         unsigned slot = slot_at(pool, i);
-        if (i >= p->n && !has_holder(b, slot))
+        if (i >= n && !has_holder(b, slot))
             continue;
         bool held = is_held(b, slot);
         bool sick = is_sick(b, slot);
@@ -249,13 +278,13 @@ static bool note_nodes(struct build *b, const struct gpu_card *card)
 static void count_slots(struct build *b, const struct card_view *v, bool healthy)
 {
     const struct gpu_card *card = &v->card;
-    struct pool *p = &b->pools[SLOT_POOL_SGPU];
+    struct room *r = &b->slices;
     bool has_nodes = note_nodes(b, card);
-    if (!p->card)
-        p->card = card;
-    p->n += p->n < SLOT_POOL_SIZE ? SGPU_MAX_SLICES : 0;
-    p->room += healthy && has_nodes ? slices_for_pods(v) : 0;
-    device_slots_add(&p->made, card);
+    if (!r->card)
+        r->card = card;
+    r->n += r->n < SLOT_POOL_SIZE ? SGPU_MAX_SLICES : 0;
+    r->room += healthy && has_nodes ? slices_for_pods(v) : 0;
+    device_slots_add(&r->made, card);
 }
 
 /* --- Shares --- */
@@ -270,40 +299,40 @@ static const struct shares *shares_of(const struct build *b)
 static bool note_shares(struct build *b, const struct gpu_card *card, bool healthy)
 {
     const struct shares *shares = shares_of(b);
-    struct pool *p = &b->pools[SLOT_POOL_SHARE];
+    struct room *r = &b->share;
     const struct vendor *v = vendor_find(card->vendor);
     bool any = v && v->has_shares && shares_are_in_doubt(shares);
     if (any)
-        device_slots_join(&p->made, &shares->unknown);
+        device_slots_join(&r->made, &shares->unknown);
     for (size_t i = 0; v && v->has_shares && i < shares->n_adopted; i++)
         if (strcmp(shares->adopted[i].card, card->uuid) == 0) {
             any = true;
-            p->adopted++;
+            r->adopted++;
         }
     for (size_t i = 0; i < shares->n; i++) {
         if (strcmp(shares->items[i].card, card->uuid) != 0)
             continue;
         any = true;
-        device_slots_put(&p->made, shares->items[i].slot);
+        device_slots_put(&r->made, shares->items[i].slot);
         if (healthy)
-            device_slots_put(&p->sound, shares->items[i].slot);
+            device_slots_put(&r->sound, shares->items[i].slot);
     }
-    if (any && !p->card)
-        p->card = card;
+    if (any && !r->card)
+        r->card = card;
     return any;
 }
 
 static void count_shares(struct build *b, const struct share_card *c, bool healthy)
 {
-    struct pool *p = &b->pools[SLOT_POOL_SHARE];
+    struct room *r = &b->share;
     bool has_nodes = note_nodes(b, c->card);
-    if (!p->card)
-        p->card = c->card;
-    p->n += c->total.shares;
-    if (p->n > SLOT_POOL_SIZE)
-        p->n = SLOT_POOL_SIZE;
+    if (!r->card)
+        r->card = c->card;
+    r->n += c->total.shares;
+    if (r->n > SLOT_POOL_SIZE)
+        r->n = SLOT_POOL_SIZE;
     bool known = !shares_are_in_doubt(shares_of(b));
-    p->room += healthy && has_nodes && known ? share_card_room(c) : 0;
+    r->room += healthy && has_nodes && known ? share_card_room(c) : 0;
 }
 
 /* The name of whole cards is the pool's. A card that is offered in another way under that name would

@@ -58,6 +58,7 @@ struct node_state {
     const char *agent_version;
     const struct plugin_config *config;     /* applies where the spec says nothing; NULL: none */
     enum api_publisher publisher;           /* who publishes the resources */
+    bool koordinator_shares;                /* shares are offered for Koordinator's words, too */
     const struct holders *holders;          /* the pods that hold devices; NULL: the agent does not
                                             know, since it has no kubelet */
     enum plugin_state plugin_state;         /* whether the kubelet is being served */

@@ -25,7 +25,7 @@ static struct share *find(const struct shares *s, unsigned slot)
 
 void shares_put(struct shares *s, const struct share *share)
 {
-    assert(slot_pool_of(share->slot) == SLOT_POOL_SHARE && *share->card && share->memory_mib);
+    assert(slot_is_share(share->slot) && *share->card && share->memory_mib);
     assert(share->uid && share->container);
     struct share now = copy(share); /* it may be the slot's own */
     struct share *place = find(s, share->slot);
@@ -35,7 +35,7 @@ void shares_put(struct shares *s, const struct share *share)
         place = XPUSH(s->items, s->n);
     *place = now;
     device_slots_drop(&s->unknown, share->slot);
-    assert(s->n <= SLOT_POOL_SIZE);
+    assert(s->n <= SLOT_SHARES_END - SLOT_SHARES_FIRST);
 }
 
 void shares_drop(struct shares *s, unsigned slot)
@@ -50,8 +50,7 @@ void shares_drop(struct shares *s, unsigned slot)
 
 bool shares_have_unknown(const struct shares *s, unsigned *ret_slot)
 {
-    for (unsigned i = 0; i < SLOT_POOL_SIZE; i++) {
-        unsigned slot = slot_at(SLOT_POOL_SHARE, i);
+    for (unsigned slot = SLOT_SHARES_FIRST; slot < SLOT_SHARES_END; slot++) {
         if (!device_slots_has(&s->unknown, slot))
             continue;
         if (ret_slot)

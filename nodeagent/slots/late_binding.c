@@ -111,6 +111,11 @@ static bool is_of_container(const struct binding *b, const struct holder *h)
            strcmp(b->container, h->container) == 0;
 }
 
+static bool is_of_shares(const struct binding *b)
+{
+    return slot_is_share(slot_at(b->pool, 0));
+}
+
 static struct binding *binding_of(struct binding *items, size_t n, const struct holder *h,
                                   enum slot_pool pool)
 {
@@ -253,15 +258,6 @@ static void put_off(struct late_binding *l, struct binding *b, enum state state,
         b->due_mono_ms = now + backoff_next_ms(&b->backoff, l->d.clk, &l->rng);
 }
 
-/* The uid under which the kubelet knows the pod. For a static pod only the kubelet knows it, and
- * writes it into the mirror pod's annotation (kubernetes pkg/kubelet/types/constants.go). The
- * mirror may be made again with another uid while the pod runs on. */
-static const char *identity_of(const json_t *pod)
-{
-    const char *mirrored = JX_STR_AT(pod, "metadata", "annotations", "kubernetes.io/config.mirror");
-    return mirrored ? mirrored : JX_STR_AT(pod, "metadata", "uid");
-}
-
 static int read_slices(struct binding *b, const json_t *pod, struct err *e)
 {
     auto_free struct slot_wish *wishes = xcalloc(b->n_slots, sizeof(*wishes));
@@ -275,7 +271,7 @@ static int read_slices(struct binding *b, const json_t *pod, struct err *e)
 static int read_share(struct binding *b, const json_t *pod, struct err *e)
 {
     struct share_wish wish;
-    TRY(share_wish_of(pod, b->container, b->n_slots, &wish, e));
+    TRY(share_wish_of(pod, b->container, b->pool, b->n_slots, &wish, e));
     share_wish_done(&b->share);
     b->share = wish;
     return 0;
@@ -285,10 +281,10 @@ static int read_wishes(const struct late_binding *l, struct binding *b, const js
                        struct err *e)
 {
     const char *node = JX_STR_AT(pod, "spec", "nodeName");
-    const char *uid = identity_of(pod);
+    const char *uid = pod_answer_uid(pod);
     if (!node || strcmp(node, l->d.node) != 0 || !uid)
         return err_set(e, ERR_CONFLICT, "the pod of this name is not on this node");
-    TRY(b->pool == SLOT_POOL_SHARE ? read_share(b, pod, e) : read_slices(b, pod, e));
+    TRY(is_of_shares(b) ? read_share(b, pod, e) : read_slices(b, pod, e));
     b->known = true;
     xstr_set(&b->uid, uid);
     return 0;
@@ -374,7 +370,7 @@ static int choose(const struct binding *b, const struct slot_rooms *rooms, struc
                   struct err *e)
 {
     auto_free struct slot_place *places = xcalloc(b->n_slots, sizeof(*places));
-    if (b->pool == SLOT_POOL_SHARE)
+    if (is_of_shares(b))
         return share_place(&rooms->shares, &b->share, ret, e);
     TRY(slot_place(rooms->cards, rooms->n_cards, b->slots, b->wishes, b->n_slots, places, e));
     for (size_t i = 0; i < b->n_slots; i++) {
@@ -418,10 +414,10 @@ static bool prepare(struct late_binding *l, struct binding *b, const struct slot
     if (choose(b, rooms, ret, &e) == 0)
         return true;
     clear_cards(ret);
-    if (gate->room_may_come[b->pool])
+    if (is_of_shares(b) ? gate->shares_may_come : gate->slices_may_come)
         return false;
     /* A share that another pod left under the slot takes no room: it is not counted. */
-    if (b->pool != SLOT_POOL_SHARE && !b->tried && has_any_made(b, made)) {
+    if (!is_of_shares(b) && !b->tried && has_any_made(b, made)) {
         (void)err_move(&ret->unplaced, &e);
         return true;
     }
@@ -586,13 +582,18 @@ bool late_binding_news(struct late_binding *l, struct unbound *ret)
 {
     const struct adopted_pod *p = adopted_news(&l->adopted);
     if (p)
-        *ret = (struct unbound){SLOT_POOL_SHARE, p->ns, p->name, NULL, NULL, p->trouble};
+        *ret = (struct unbound){/* of_shares= */ true,
+                                p->ns,
+                                p->name,
+                                NULL,
+                                NULL,
+                                p->trouble};
     for (size_t i = 0; !p && i < l->n; i++) {
         struct binding *b = &l->items[i];
         if (!b->trouble || !b->news)
             continue;
         b->news = false;
-        *ret = (struct unbound){b->pool, b->ns, b->pod, b->uid, b->container, b->trouble};
+        *ret = (struct unbound){is_of_shares(b), b->ns, b->pod, b->uid, b->container, b->trouble};
         return true;
     }
     return p != NULL;

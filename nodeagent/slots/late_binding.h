@@ -59,9 +59,9 @@ struct slot_gate {
     bool (*may_bind)(void *arg, const struct slot_binding *b, struct err *ret_why);
     bool (*may_release)(void *arg, unsigned slot);
     void *arg;
-    /* By pool: a job or an attempt that will end may bring room. A pod that finds none waits for it,
-     * and is not reported. */
-    bool room_may_come[SLOT_N_POOLS];
+    /* A job or an attempt that will end may bring room for slices, or for shares. A pod that finds
+     * none waits for it, and is not reported. */
+    bool slices_may_come, shares_may_come;
 };
 
 /* The cards on which something can be made for slots, by pool. */
@@ -113,7 +113,7 @@ int64_t late_binding_due_mono_ms(const struct late_binding *l);
 
 /* A container whose slots could not be bound yet, or a pod that could not be adopted. */
 struct unbound {
-    enum slot_pool pool;
+    bool of_shares; /* else of slices */
     const char *ns, *pod;
     const char *uid;       /* NULL: not known */
     const char *container; /* NULL: all of the pod's */

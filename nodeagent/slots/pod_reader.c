@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "base/jx.h"
 #include "base/xalloc.h"
 
 #include "service/resources.h"
@@ -102,6 +103,15 @@ bool pod_reader_take(struct pod_reader *r, struct pod_answer *ret)
     *ret = r->answers[0];
     memmove(r->answers, r->answers + 1, --r->n_answers * sizeof(*r->answers));
     return true;
+}
+
+/* For a static pod only the kubelet knows it, and writes it into the mirror pod's annotation
+ * (kubernetes pkg/kubelet/types/constants.go). The mirror may be made again with another uid while
+ * the pod runs on. */
+const char *pod_answer_uid(const json_t *pod)
+{
+    const char *mirrored = JX_STR_AT(pod, "metadata", "annotations", "kubernetes.io/config.mirror");
+    return mirrored ? mirrored : JX_STR_AT(pod, "metadata", "uid");
 }
 
 void pod_answer_done(struct pod_answer *a)

@@ -36,6 +36,8 @@ struct pod_answer {
 /* Takes the next answer. False: there is none. Free *ret with pod_answer_done. */
 bool pod_reader_take(struct pod_reader *r, struct pod_answer *ret);
 void pod_answer_done(struct pod_answer *a);
+/* The uid under which the kubelet knows such a pod; NULL: it has none. Borrowed. */
+const char *pod_answer_uid(const json_t *pod);
 AUTO_DEFINE(pod_answer, struct pod_answer, pod_answer_done)
 #define auto_pod_answer AUTO(pod_answer)
 

@@ -52,7 +52,7 @@ int share_release(const struct slot_deps *d, unsigned slot, struct err *e)
 {
     auto_slot_record struct slot_record r = {0};
     char name[SLOT_WORD_BYTES];
-    assert(slot_pool_of(slot) == SLOT_POOL_SHARE);
+    assert(slot_is_share(slot));
     /* The record first: where another version wrote it, nothing of the slot may be touched. */
     TRY(slot_record_take(d->state_dir, slot, &r, e));
     if (d->cdi)
@@ -94,7 +94,7 @@ int share_records_read(const char *state_dir, const unsigned *slots, size_t n, s
                        struct err *e)
 {
     for (size_t i = 0; i < n; i++)
-        if (slot_pool_of(slots[i]) == SLOT_POOL_SHARE)
+        if (slot_is_share(slots[i]))
             TRY(read_one(state_dir, slots[i], ret, e));
     return 0;
 }

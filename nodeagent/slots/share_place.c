@@ -133,7 +133,8 @@ static unsigned keep_own(const struct share_places *p, struct slot_binding *b)
 
 /* --- As a scheduler chose --- */
 
-static int find_card(const struct sight *s, const char *uuid, unsigned *ret, struct err *e)
+static int find_card(const struct sight *s, const struct share_wish *w, const char *uuid,
+                     unsigned *ret, struct err *e)
 {
     for (unsigned i = 0; i < s->n; i++)
         if (strcmp(s->cards[i].uuid, uuid) == 0) {
@@ -141,40 +142,48 @@ static int find_card(const struct sight *s, const char *uuid, unsigned *ret, str
             return 0;
         }
     return err_set(e, ERR_UNAVAILABLE,
-                   "the pod's record names card %s, which gives no such shares on this node", uuid);
+                   "annotation %s names card %s, which gives no such shares on this node",
+                   w->said_by, uuid);
 }
 
-/* A record says MiB where the container asked for a whole card. */
-static struct fraction_ask given_ask(const struct share_given *g, const struct fraction_card *c)
+/* Koordinator names the card alone. A record says MiB where the container asked for a whole card. */
+static struct fraction_ask given_ask(const struct share_given *g, const struct share_request *ask,
+                                     const struct fraction_card *c)
 {
+    if (!g->memory_mib)
+        return (struct fraction_ask){.memory_mib = ask->memory_mib,
+                                     .memory_percent = ask->memory_percent,
+                                     .percent = ask->compute};
     if (g->memory_mib == c->total.memory_mib && g->percent == WHOLE_PERCENT)
         return (struct fraction_ask){.memory_percent = WHOLE_PERCENT, .percent = WHOLE_PERCENT};
     return (struct fraction_ask){.memory_mib = g->memory_mib, .percent = g->percent};
 }
 
-static int check_given(const struct share_given *g, const struct share_request *ask,
-                       const struct sight *s, unsigned at, struct err *e)
+/* Fills in how much of the card the share takes. */
+static int check_given(const struct share_given *g, const struct share_wish *w,
+                       const struct sight *s, unsigned at, struct fraction_size *ret, struct err *e)
 {
-    const struct fraction_ask allowed = {.memory_mib = ask->memory_mib,
-                                         .memory_percent = ask->memory_percent};
-    const struct fraction_ask given = given_ask(g, &s->cards[at]);
+    const struct fraction_ask allowed = {.memory_mib = w->ask.memory_mib,
+                                         .memory_percent = w->ask.memory_percent};
+    const struct fraction_ask given = given_ask(g, &w->ask, &s->cards[at]);
     const struct fraction_wish none = {0};
     const struct gpu_card *card = s->places[at]->card.card;
     unsigned most = fraction_share(&s->cards[at], &allowed).memory_mib;
-    if (g->memory_mib > most)
+    *ret = fraction_share(&s->cards[at], &given);
+    if (ret->memory_mib > most)
         return err_set(e, ERR_INVALID,
-                       "the pod's record gives %u MiB of %s GPU %u, and the container asks for %u: "
+                       "annotation %s gives %u MiB of %s GPU %u, and the container asks for %u: "
                        "let the scheduler write it, or ask for more",
-                       g->memory_mib, vendor_title(card->vendor), card->index, most);
+                       w->said_by, ret->memory_mib, vendor_title(card->vendor), card->index, most);
     enum fraction_misfit why = fraction_fit(&s->cards[at], &given, &none);
     if (why == FRACTION_FITS)
         return 0;
     const struct fraction_size room = fraction_room(&s->cards[at]);
     return err_set(e, ERR_UNAVAILABLE,
-                   "the pod's record gives %u MiB and %u %% of %s GPU %u, which has %u MiB, %u %% "
+                   "annotation %s gives %u MiB and %u %% of %s GPU %u, which has %u MiB, %u %% "
                    "and %u shares left%s",
-                   g->memory_mib, g->percent, vendor_title(card->vendor), card->index,
-                   room.memory_mib, room.percent, room.shares,
+                   w->said_by, ret->memory_mib, ret->percent, vendor_title(card->vendor),
+                   card->index, room.memory_mib, room.percent, room.shares,
                    why == FRACTION_ILL    ? ", and takes no new shares at the moment"
                    : why == FRACTION_PART ? ", and is given out as a whole only"
                                           : "");
@@ -188,17 +197,19 @@ static int place_given(const struct share_places *p, const struct share_wish *w,
     size_t next = 0;
     for (size_t i = 0; i < b->n; i++) {
         struct bound_slot *g = &b->bound[i];
+        struct fraction_size size;
         unsigned at = 0;
         if (*g->card)
             continue;
         while (next < w->ask.count && has_own(p, w->given[next].card, b))
             next++;
         if (next == w->ask.count)
-            return err_set(e, ERR_INVALID, "the pod's record changed while its shares were made");
+            return err_set(e, ERR_INVALID, "annotation %s changed while the pod's shares were made",
+                           w->said_by);
         const struct share_given *given = &w->given[next++];
-        TRY(find_card(s, given->card, &at, e));
-        TRY(check_given(given, &w->ask, s, at, e));
-        put(g, given->card, given->memory_mib, given->percent);
+        TRY(find_card(s, w, given->card, &at, e));
+        TRY(check_given(given, w, s, at, &size, e));
+        put(g, given->card, size.memory_mib, size.percent);
     }
     return 0;
 }

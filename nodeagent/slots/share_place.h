@@ -28,7 +28,7 @@ struct share_places {
  * quota are filled in.
  *  - A share that was made for this container stays where it is, however full or closed its card
  *    is; while the card is missing the container waits.
- *  - Else, where a scheduler chose (api/allocation.h), the cards that it named and no others.
+ *  - Else, where a scheduler chose (share_wish.h), the cards that it named and no others.
  *  - Else the planner chooses, by the pod's own wishes (partition/fraction.h).
  *
  * What an earlier pod left under one of the slots does not count. ERR_UNAVAILABLE: there may be

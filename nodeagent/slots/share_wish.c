@@ -9,6 +9,7 @@
 
 #include "api/allocation.h"
 #include "interop/hami_pod.h"
+#include "interop/koordinator_pod.h"
 
 static const json_t *find_container(const json_t *pod, const char *name)
 {
@@ -69,6 +70,7 @@ static int take_given(const struct allocation_container *c, struct share_wish *w
         (void)snprintf(given[i].card, sizeof(given[i].card), "%s", s->uuid);
     }
     w->given = TAKE(given);
+    w->said_by = ALLOCATION_ANNOTATION;
     return 0;
 }
 
@@ -81,6 +83,32 @@ static int take_record(const char *text, const char *container, struct share_wis
         return err_set(e, ERR_INVALID, "annotation %s does not mention container %s",
                        ALLOCATION_ANNOTATION, container);
     return take_given(c, w, e);
+}
+
+/* --- Koordinator's choice --- */
+
+/* Leaves w->given NULL where it did not choose. */
+static int take_koordinators(const json_t *pod, const char *container, enum slot_pool pool,
+                             struct share_wish *w, struct err *e)
+{
+    auto_json json_t *cards = NULL;
+    const char *resource = pool == SLOT_POOL_KOORDINATOR ? SHARE_SLOT : SHARE_COUNT;
+    TRY(koordinator_pod_cards(pod, container, resource, w->ask.count, &cards, e));
+    if (!cards)
+        return 0;
+    auto_free struct share_given *given = xcalloc(w->ask.count, sizeof(*given));
+    for (size_t i = 0; i < w->ask.count; i++) {
+        const char *uuid = json_string_value(json_array_get(cards, i));
+        if (strlen(uuid) >= sizeof(given[i].card) || names_card(given, i, uuid))
+            return err_set(e, ERR_INVALID,
+                           "annotation " KOORDINATOR_ALLOCATED
+                           " gives container %s card %.80s, which is none, or given twice",
+                           container, uuid);
+        memcpy(given[i].card, uuid, strlen(uuid) + 1);
+    }
+    w->given = TAKE(given);
+    w->said_by = KOORDINATOR_ALLOCATED;
+    return 0;
 }
 
 /* --- The pod's own wishes --- */
@@ -112,17 +140,35 @@ static int check_count(const struct share_request *ask, const char *container, s
                    ask->count, n_slots);
 }
 
-int share_wish_of(const json_t *pod, const char *container, size_t n_slots, struct share_wish *ret,
-                  struct err *e)
+/* Each pool binds its slots by itself, and the container has one set of variables. */
+static int check_words(const json_t *container, struct err *e)
+{
+    const json_t *limits = JX_AT(container, "resources", "limits");
+    if (!json_object_get(limits, SHARE_COUNT) || !json_object_get(limits, SHARE_SLOT))
+        return 0;
+    return err_set(e, ERR_INVALID,
+                   "the container asks for " SHARE_COUNT " and for " SHARE_SLOT
+                   ": write one of them");
+}
+
+int share_wish_of(const json_t *pod, const char *container, enum slot_pool pool, size_t n_slots,
+                  struct share_wish *ret, struct err *e)
 {
     const json_t *c = find_container(pod, container);
-    const char *record = JX_STR_AT(pod, "metadata", "annotations", ALLOCATION_ANNOTATION);
+    bool koordinators = pool == SLOT_POOL_KOORDINATOR;
+    const char *record =
+        koordinators ? NULL : JX_STR_AT(pod, "metadata", "annotations", ALLOCATION_ANNOTATION);
     auto_share_wish struct share_wish w = {0};
     if (!c)
         return err_set(e, ERR_NOT_FOUND, "the pod has no container %s", container);
-    TRY(share_request_of(c, &w.ask, /* warnings= */ NULL, e));
+    TRY(check_words(c, e));
+    TRY(koordinators ? koordinator_pod_request(c, &w.ask, e)
+                     : share_request_of(c, &w.ask, /* warnings= */ NULL, e));
     TRY(check_count(&w.ask, container, n_slots, e));
-    TRY(record ? take_record(record, container, &w, e) : take_wishes(pod, &w, e));
+    TRY(record ? take_record(record, container, &w, e)
+               : take_koordinators(pod, container, pool, &w, e));
+    if (!w.given)
+        TRY(take_wishes(pod, &w, e));
     *ret = w;
     w = (struct share_wish){0};
     return 0;

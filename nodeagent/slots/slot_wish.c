@@ -8,6 +8,8 @@
 #include "base/quantity.h"
 #include "base/xalloc.h"
 
+#include "interop/koordinator_pod.h"
+
 enum {
     MAX_ANNOTATION_BYTES = 1 << 18, /* the bound on all annotations of an object together */
     MAX_MEMORY_MIB = 1 << 24,
@@ -227,32 +229,19 @@ static int from_allocated(const char *text, const struct rank *r, unsigned nth, 
     return from_device(device, said->sum, ret, e);
 }
 
-/* Koordinator's resource names for quotas, for so many slots together. koordinator.sh/gpu means the
- * same percentage of compute and memory; its webhook expands it. */
+/* Koordinator's resource names for quotas, for so many slots together. */
 static int from_koordinator_list(const json_t *list, int64_t slots, struct slot_wish *ret,
                                  struct err *e)
 {
-    bool has_core = false;
-    bool has_memory = false;
-    bool has_ratio = false;
-    int64_t core = 0;
-    int64_t memory = 0;
-    int64_t ratio = 0;
+    struct koordinator_pod_amounts a;
     assert(slots > 0);
-    TRY(quantity_at(list, "koordinator.sh/gpu", &has_core, &core, e));
-    has_ratio = has_core;
-    ratio = core;
-    if (!has_core)
-        TRY(quantity_at(list, "koordinator.sh/gpu-core", &has_core, &core, e));
-    TRY(quantity_at(list, "koordinator.sh/gpu-memory", &has_memory, &memory, e));
-    if (!has_ratio)
-        TRY(quantity_at(list, "koordinator.sh/gpu-memory-ratio", &has_ratio, &ratio, e));
-    if (has_core)
-        TRY(take_percent(core / slots, 0, "compute", &ret->compute_percent, e));
-    if (has_memory)
-        return take_memory(mib_of(memory / slots), ret, e);
-    if (has_ratio)
-        return take_percent(ratio / slots, 1, "memory", &ret->memory_percent, e);
+    TRY(koordinator_pod_amounts(list, &a, e));
+    if (a.has_core)
+        TRY(take_percent(a.core / slots, 0, "compute", &ret->compute_percent, e));
+    if (a.has_memory)
+        return take_memory(mib_of(a.memory / slots), ret, e);
+    if (a.has_ratio)
+        return take_percent(a.ratio / slots, 1, "memory", &ret->memory_percent, e);
     return 0;
 }
 
@@ -266,10 +255,10 @@ static int from_koordinator(const char *text, const struct rank *r, unsigned nth
                             struct slot_wish *ret, struct err *e)
 {
     auto_json json_t *doc = NULL;
-    TRY(parse_annotation(SLOT_KOORDINATOR, text, &doc, e));
+    TRY(parse_annotation(KOORDINATOR_ALLOCATED, text, &doc, e));
     const json_t *device = device_of(json_object_get(doc, "gpu"), r, nth, is_same_gpu, said);
     if (!json_is_object(device))
-        return err_set(e, ERR_NOT_FOUND, "annotation %s has no gpu %lld", SLOT_KOORDINATOR,
+        return err_set(e, ERR_NOT_FOUND, "annotation %s has no gpu %lld", KOORDINATOR_ALLOCATED,
                        (long long)r->first_slot + nth);
     const char *id = JX_STR_AT(device, "id");
     if (id)
@@ -406,7 +395,7 @@ int slot_wish_of(const json_t *pod, const char *container, unsigned nth, struct 
     struct said said = {0};
     const json_t *c = find_container(pod, container, &rank);
     const char *allocated = annotation(pod, SLOT_ALLOCATED);
-    const char *koordinator = annotation(pod, SLOT_KOORDINATOR);
+    const char *koordinator = annotation(pod, KOORDINATOR_ALLOCATED);
     if (!c || slots_of(c) == 0)
         return err_set(e, ERR_NOT_FOUND, "the pod has no container %s that asks for %s", container,
                        SLOT_RESOURCE);
@@ -422,7 +411,7 @@ int slot_wish_of(const json_t *pod, const char *container, unsigned nth, struct 
         TRY(sum_requests(pod, &total, e));
         bound_evenly(&total, &own);
     }
-    w.said_by = allocated ? SLOT_ALLOCATED : koordinator ? SLOT_KOORDINATOR : NULL;
+    w.said_by = allocated ? SLOT_ALLOCATED : koordinator ? KOORDINATOR_ALLOCATED : NULL;
     w.most_memory_mib = own.memory_mib;
     w.most_memory_percent = own.memory_percent;
     TRY(check_compute(&w, &own, e));

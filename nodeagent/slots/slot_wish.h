@@ -25,7 +25,6 @@
 #define SLOT_RESOURCE       "metax-tech.com/sgpu"
 #define SLOT_QOS_ANNOTATION "metax-tech.com/sgpu-qos-policy"
 #define SLOT_ALLOCATED      "metax-tech.com/gpu-devices-allocated"
-#define SLOT_KOORDINATOR    "scheduling.koordinator.sh/device-allocated"
 
 struct slot_wish {
     char card[GPU_UUID_BYTES]; /* the scheduler's choice; "": any card with room */

@@ -26,12 +26,12 @@ def two_cards(real_rig):
     """Makes the node of two cards of a model, our agent and controller on it, and koord-scheduler."""
     with contextlib.ExitStack() as stack:
 
-        def make(model, **gates):
-            n = real_rig.node({model: 2})
+        def make(model, flags=None, **gates):
+            n = real_rig.node({model: 2}, slots=True)
             stack.callback(wait_for, lambda: koordinators(n) == {}, 30, lambda: f"Koordinator's resources to be taken back: {koordinators(n)}")
             n.scheduler = stack.enter_context(koord_scheduler(real_rig, **gates))
             n.ctl("sys-root", n.folder)
-            n.start()
+            n.start(**(flags or {}))
             real_rig.controller()
             return n
 
@@ -175,3 +175,91 @@ def test_whole_cards_of_nvidia_are_counted_as_the_kubelet_gives_them(two_cards):
     assert sorted(cards) == [["/dev/nvidia0"], ["/dev/nvidia1"]]
     one_more = scheduled(node, "one-more", run, {"nvidia.com/gpu": "1"})
     wait_no_room(node, one_more)
+
+
+# --- Shares of NVIDIA's cards ---
+
+SHARE = "gpu.cleave.dev/share"
+CARD_MIB = 81559
+
+
+@pytest.fixture
+def shares(two_cards):
+    """Two H100 that give up to ten shares each, for Koordinator's words too."""
+    n = two_cards("h100-80", flags={"koordinator_shares": "on"})
+    n.rig.profile("shares", {"selector": {"vendor": "nvidia"}, "mode": "native", "sharing": {"fractional": {}}})
+    wait_offers(n, **{SHARE: "20", "nvidia.com/gpu": "20", "koordinator.sh/gpu": "200"})
+    wait_free(n, "200")
+    return n
+
+
+def share(node, name, count=1, **words):
+    """A pod in Koordinator's words: core=30, memory="8Gi", memory_ratio=20, shared=2."""
+    names = {"core": "gpu-core", "memory": "gpu-memory", "memory_ratio": "gpu-memory-ratio", "shared": "gpu.shared", "gpu": "gpu"}
+    limits = {SHARE: str(count), **{f"koordinator.sh/{names[k]}": str(v) for k, v in words.items()}}
+    return scheduled(node, name, SHOW, limits)
+
+
+SHOW = "trap 'exit 0' TERM; find /dev -name 'nvidia[0-9]*' | sort; env | grep CUDA_DEVICE | sort; sleep 3600 & wait"
+
+
+def told(node):
+    """Pods by the card of their shares, as the Device has them."""
+    found = {}
+    for card in node.cards_told():
+        for part in card.get("partitions", []):
+            for user in part.get("inUseBy", []):
+                found.setdefault(user["name"], []).append((card["uuid"], part["slice"]["memoryMiB"], part["slice"]["computePercent"]))
+    return found
+
+
+def chosen_cards(node, name):
+    return [card["id"] for card in json.loads(node.api.get(node.pod_path(name))["metadata"]["annotations"][ALLOCATED])["gpu"]]
+
+
+def test_shares_of_nvidias_cards_lie_where_its_scheduler_chose(shares):
+    pods = {
+        share(shares, "memory", core=30, memory="8Gi"): (8192, 30),
+        share(shares, "ratio", core=20, memory_ratio=50): (CARD_MIB // 2, 20),
+        share(shares, "shared", shared=1, memory="3000Mi"): (3000, 0),
+        share(shares, "percent", gpu=40): (CARD_MIB * 40 // 100, 40),
+    }
+    for name in pods:
+        shares.wait_phase(name, "Running", timeout=60)
+
+    def wanted():
+        return {name: [(card, *size) for card in chosen_cards(shares, name)] for name, size in pods.items()}
+
+    wait_for(lambda: told(shares) == wanted(), 30, lambda: f"the shares {wanted()}, not {told(shares)}")
+    seen = wait_for(lambda: shares.log(next(iter(pods))).splitlines(), 30, "the pod to say what it sees")
+    assert seen[0].startswith("/dev/nvidia") and "CUDA_DEVICE_MEMORY_LIMIT_0=8192m" in seen and "CUDA_DEVICE_SM_LIMIT=30" in seen, seen
+    for name in pods:
+        shares.delete(name)
+    wait_for(lambda: not told(shares), 30, "the shares to go with their pods")
+
+
+def test_its_books_and_the_agents_agree_until_the_cards_are_full(shares):
+    halves = [share(shares, f"half-{i}", core=50, memory_ratio=50) for i in range(4)]
+    for name in halves:
+        shares.wait_phase(name, "Running", timeout=60)
+    one_more = share(shares, "one-more", core=10, memory_ratio=10)
+    wait_no_room(shares, one_more)
+    shares.delete(one_more)
+    shares.delete(halves[0])
+    wait_free(shares, "50")
+    late = share(shares, "late", core=50, memory_ratio=50)
+    shares.wait_phase(late, "Running", timeout=60)
+    wait_for(lambda: {name: [s[0] for s in found] for name, found in told(shares).items()} == {name: chosen_cards(shares, name) for name in [*halves[1:], late]}, 30, lambda: f"the shares to lie as chosen, not {told(shares)}")
+
+
+def test_a_pod_of_two_cards_and_whole_cards_in_both_words(shares):
+    both = share(shares, "both", count=2, gpu=200)
+    shares.wait_phase(both, "Running", timeout=60)
+    whole = sorted((card["uuid"], CARD_MIB, 100) for card in shares.cards_told())
+    wait_for(lambda: sorted(told(shares).get(both, [])) == whole, 30, lambda: f"both cards, not {told(shares)}")
+    shares.delete(both)
+    wait_free(shares, "200")
+    pods = [scheduled(shares, f"whole-{i}", SHOW, {"nvidia.com/gpu": "1"}) for i in range(2)]
+    for name in pods:
+        shares.wait_phase(name, "Running", timeout=60)
+    wait_for(lambda: {n: [s[0] for s in found] for n, found in told(shares).items()} == {n: chosen_cards(shares, n) for n in pods}, 30, "each on the card that was chosen for it")

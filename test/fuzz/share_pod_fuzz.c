@@ -13,6 +13,7 @@
 #include "api/allocation.h"
 #include "api/share_request.h"
 #include "interop/hami_pod.h"
+#include "interop/koordinator_pod.h"
 #include "partition/fraction.h"
 
 /*
@@ -181,6 +182,30 @@ static void take_asks(const json_t *list, enum fraction_phase phase, struct frac
     }
 }
 
+/* --- Koordinator's words --- */
+
+static void check_koordinators(const json_t *pod, const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list) && i < FRACTION_MAX_CONTAINERS; i++) {
+        const json_t *c = json_array_get(list, i);
+        const char *name = JX_STR_AT(c, "name");
+        auto_err struct err e = {0};
+        auto_json json_t *cards = NULL;
+        struct share_request r;
+        assert(koordinator_pod_slots(c) >= 0);
+        if (koordinator_pod_request(c, &r, &e) < 0) {
+            assert(e.kind == ERR_INVALID && e.msg);
+            continue;
+        }
+        assert(r.memory_percent <= 100 && r.compute <= 100);
+        assert(!r.count || (r.memory_mib > 0) != (r.memory_percent > 0));
+        if (!name || koordinator_pod_cards(pod, name, SHARE_SLOT, r.count, &cards, &e) < 0)
+            assert(!name || (e.kind == ERR_INVALID && e.msg));
+        else
+            assert(!cards || json_array_size(cards) == r.count);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     auto_json json_t *pod = NULL;
@@ -191,6 +216,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (jx_parse((const char *)data, len, MAX_BYTES, &pod, NULL) < 0)
         return 0;
     check_records(pod);
+    check_koordinators(pod, JX_AT(pod, "spec", "initContainers"));
+    check_koordinators(pod, JX_AT(pod, "spec", "containers"));
     take_asks(JX_AT(pod, "spec", "initContainers"), FRACTION_INIT, asks, &n);
     take_asks(JX_AT(pod, "spec", "containers"), FRACTION_APP, asks, &n);
     if (hami_wish_of(pod, &w, &e) < 0) {

@@ -6,6 +6,7 @@
 
 #include "base/jx.h"
 
+#include "interop/koordinator_pod.h"
 #include "nodeagent/slots/slot_wish.h"
 
 /*
@@ -51,7 +52,7 @@ static void check_bound(json_t *pod)
 {
     enum { CARD_MIB = 65536 };
     static const char *const names[] = {"main", "init"};
-    static const char *const keys[] = {SLOT_ALLOCATED, SLOT_KOORDINATOR};
+    static const char *const keys[] = {SLOT_ALLOCATED, KOORDINATOR_ALLOCATED};
     json_t *annotations = json_object_get(json_object_get(pod, "metadata"), "annotations");
     struct slot_wish with[2][3];
     struct sgpu_quota given[2][3] = {0};

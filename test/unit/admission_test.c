@@ -14,6 +14,7 @@
 #include "api/kinds.h"
 #include "api/koordinator.h"
 #include "interop/gpushare.h"
+#include "interop/koordinator_pod.h"
 #include "interop/metax_cards.h"
 #include "interop/node_lock.h"
 #include "nodeagent/slots/slot_wish.h"
@@ -221,6 +222,9 @@ Test(admission, a_node_gets_resources_of_the_vendors_koordinators_and_gpushares)
     static const char *const names[] = {KOORDINATOR_GPU,   KOORDINATOR_CORE,   KOORDINATOR_MEMORY,
                                         KOORDINATOR_RATIO, KOORDINATOR_SHARED, NULL};
     static const char *const others[] = {GPUSHARE_COUNT, GPUSHARE_MEMORY, NULL};
+    static const char *const ours[] = {SHARE_SLOT, NULL};
+    auto_words struct words slots = {0};
+    add_table(&slots, ours);
     for (const struct vendor *v = vendors; v->name; v++)
         add_word(&domains, v->domain, strlen(v->domain));
     add_table(&koordinator, names);
@@ -230,6 +234,16 @@ Test(admission, a_node_gets_resources_of_the_vendors_koordinators_and_gpushares)
     expect_literals(variable(docs, node_status_name, "koordinator"), "", &koordinator,
                     "koordinator");
     expect_literals(variable(docs, node_status_name, "gpushare"), "", &gpushare, "gpushare");
+    expect_literals(variable(docs, node_status_name, "ours"), "", &slots, "ours");
+}
+
+Test(admission, words_beside_which_koordinators_are_left_alone_are_those_of_the_webhook)
+{
+    auto_json json_t *docs = load("config/koordinator-defaults/pod-koordinator-defaults.yaml");
+    auto_words struct words program = {0};
+    add_table(&program, koordinator_pod_others);
+    expect_literals(variable(docs, "cleave-pod-koordinator-defaults", "others"), "", &program,
+                    "others");
 }
 
 Test(admission, a_node_gets_the_annotations_of_the_schedulers)
@@ -268,7 +282,7 @@ Test(admission, other_policies_name_what_the_program_does)
     static const char *const device[] = {KOORDINATOR_LABEL_VENDOR, KOORDINATOR_LABEL_MODEL,
                                          KOORDINATOR_LABEL_DRIVER, KOORDINATOR_LABEL_POLICY,
                                          KOORDINATOR_PARTITIONS,   NULL};
-    static const char *const pod[] = {SLOT_ALLOCATED, SLOT_KOORDINATOR, NULL};
+    static const char *const pod[] = {SLOT_ALLOCATED, KOORDINATOR_ALLOCATED, NULL};
     expect_quoted("config/admission/controller-node.yaml", taint);
     expect_quoted("config/admission/controller-device.yaml", device);
     expect_quoted("config/slots/pod-slots.yaml", pod);

@@ -764,6 +764,29 @@ Test(device_table, a_granted_slot_takes_room_before_its_share_is_made)
     check(&n, "nvidia.com/gpu: share@0! share@1 share@7\n");
 }
 
+Test(device_table, shares_are_offered_under_koordinators_name_too_and_both_have_one_room)
+{
+    auto_node struct node n;
+    auto_shares struct shares shares = {0};
+    auto_holders struct holders h = {0};
+    node_init(&n, 1, "spec: {devices: [" FRACTIONAL(A, "3") "]}");
+    node_read_with_memory(&n);
+    n.state.shares = &shares;
+    n.state.holders = &h;
+    n.state.koordinator_shares = true;
+    check(&n, "gpu.cleave.dev/share: koord@0 koord@1 koord@2\n"
+              "nvidia.com/gpu: share@0 share@1 share@2\n");
+    holders_grant(&h, (const char *const[]){"koord@1"}, 1, 0);
+    check(&n, "gpu.cleave.dev/share: koord@0 koord@1 koord@2\n"
+              "nvidia.com/gpu: share@0 share@1 share@2!\n");
+    put_share(&shares, 0, A, 1000, 10);
+    check(&n, "gpu.cleave.dev/share: koord@0 koord@1 koord@2!\n"
+              "nvidia.com/gpu: share@0 share@1 share@2!\n");
+    n.state.koordinator_shares = false;
+    check(&n, "gpu.cleave.dev/share: koord@1\n"
+              "nvidia.com/gpu: share@0 share@1 share@2!\n");
+}
+
 Test(device_table, a_card_that_a_pod_holds_whole_gives_no_shares)
 {
     auto_node struct node n;
@@ -837,6 +860,9 @@ Test(device_table, while_a_share_may_be_anywhere_no_slot_and_no_card_is_granted)
     node_read_with_memory(&n);
     n.state.shares = &shares;
     device_slots_put(&shares.unknown, slot_at(SLOT_POOL_SHARE, 1));
+    check(&n, "nvidia.com/gpu: share@0! share@1! share@2!\n");
+    device_slots_drop(&shares.unknown, slot_at(SLOT_POOL_SHARE, 1));
+    device_slots_put(&shares.unknown, slot_at(SLOT_POOL_KOORDINATOR, 1));
     check(&n, "nvidia.com/gpu: share@0! share@1! share@2!\n");
     device_spec_done(&n.spec);
     check(&n, "nvidia.com/gpu: " A "! " B "!\n");

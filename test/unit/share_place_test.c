@@ -200,6 +200,7 @@ static struct share_wish given(const char *card, unsigned memory_mib, unsigned p
     *g = (struct share_given){.memory_mib = memory_mib, .percent = percent};
     (void)snprintf(g->card, sizeof(g->card), "%s", card);
     w.given = g;
+    w.said_by = "gpu.cleave.dev/allocation";
     return w;
 }
 
@@ -237,4 +238,32 @@ Test(share_place, a_percentage_bounds_the_record_by_the_cards_memory)
     w.ask.memory_mib = 0;
     w.ask.memory_percent = 50;
     check_placed(0, &w, "gives 41000 MiB of NVIDIA GPU 1, and the container asks for 40960");
+}
+
+Test(share_place, koordinators_card_is_given_as_much_of_as_the_container_asks_for)
+{
+    struct share_wish w = given("GPU-1", 0, 0);
+    w.said_by = "scheduling.koordinator.sh/device-allocated";
+    w.ask.memory_mib = 3000;
+    w.ask.compute = 30;
+    check_placed(0, &w, "GPU-1 3000 30");
+    w.ask.memory_mib = 0;
+    w.ask.memory_percent = 50;
+    check_placed(0, &w, "GPU-1 40960 30");
+    stands(1, 1, 80000, 0, other);
+    check_placed(
+        0, &w,
+        "annotation scheduling.koordinator.sh/device-allocated gives 40960 MiB and 30 % of NVIDIA GPU 1, "
+        "which has 1920 MiB");
+}
+
+Test(share_place, koordinators_card_that_gives_only_itself_is_given_whole)
+{
+    struct share_wish w = given("GPU-2", 0, 0);
+    w.ask.memory_mib = 0;
+    w.ask.memory_percent = 100;
+    w.ask.compute = 100;
+    check_placed(0, &w, "GPU-2 81920 100");
+    w.ask.compute = 30;
+    check_placed(0, &w, "is given out as a whole only");
 }

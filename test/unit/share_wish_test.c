@@ -26,7 +26,7 @@ static int wish_of(const char *annotations, const char *resources, size_t n_slot
                    struct share_wish *ret, struct err *e)
 {
     auto_json json_t *pod = pod_of(annotations, resources);
-    return share_wish_of(pod, "main", n_slots, ret, e);
+    return share_wish_of(pod, "main", SLOT_POOL_SHARE, n_slots, ret, e);
 }
 
 static void expect_refused(const char *annotations, const char *resources, size_t n_slots,
@@ -103,7 +103,79 @@ Test(share_wish, each_container_asks_for_itself)
 {
     auto_json json_t *pod = pod_of("", PART);
     auto_share_wish struct share_wish w = {0};
-    cr_assert_eq(share_wish_of(pod, "init", 1, &w, NULL), 0);
+    cr_assert_eq(share_wish_of(pod, "init", SLOT_POOL_SHARE, 1, &w, NULL), 0);
     cr_expect_eq(w.ask.memory_percent, 100);
-    cr_expect_eq(share_wish_of(pod, "none", 1, &w, NULL), -ERR_NOT_FOUND);
+    cr_expect_eq(share_wish_of(pod, "none", SLOT_POOL_SHARE, 1, &w, NULL), -ERR_NOT_FOUND);
+}
+
+/* --- Koordinator's scheduler --- */
+
+#define CHOSEN(cards) "scheduling.koordinator.sh/device-allocated: '{\"gpu\":[" cards "]}'"
+#define CARD_1        "{\"minor\":0,\"id\":\"GPU-1\"}"
+#define CARD_2        "{\"minor\":1,\"id\":\"GPU-2\"}"
+#define KOORD                                                                                      \
+    "gpu.cleave.dev/share: 1, koordinator.sh/gpu-core: 30, koordinator.sh/gpu-memory: 3000Mi"
+
+static int koordinators_wish_of(const char *annotations, const char *resources, size_t n_slots,
+                                struct share_wish *ret, struct err *e)
+{
+    auto_json json_t *pod = pod_of(annotations, resources);
+    return share_wish_of(pod, "main", SLOT_POOL_KOORDINATOR, n_slots, ret, e);
+}
+
+Test(share_wish, its_words_say_how_much_and_its_annotation_which_cards)
+{
+    auto_share_wish struct share_wish w = {0};
+    cr_assert_eq(koordinators_wish_of(CHOSEN(CARD_1), KOORD, 1, &w, NULL), 0);
+    cr_expect(w.ask.memory_mib == 3000 && w.ask.compute == 30);
+    cr_assert(w.given);
+    cr_expect_str_eq(w.given[0].card, "GPU-1");
+    cr_expect_eq(w.given[0].memory_mib, 0, "as much as the container asks for");
+    cr_expect_str_eq(w.said_by, "scheduling.koordinator.sh/device-allocated");
+}
+
+Test(share_wish, without_its_annotation_the_pods_own_wishes_count)
+{
+    auto_share_wish struct share_wish w = {0};
+    cr_assert_eq(koordinators_wish_of("nvidia.com/use-gputype: A100", KOORD, 1, &w, NULL), 0);
+    cr_expect_not(w.given);
+    cr_expect_str_eq(w.cards.use_models, "A100");
+}
+
+Test(share_wish, its_annotation_chooses_the_cards_of_pods_in_other_words_too)
+{
+    auto_share_wish struct share_wish w = {0};
+    cr_assert_eq(wish_of(CHOSEN(CARD_1 "," CARD_2), "nvidia.com/gpu: 2", 2, &w, NULL), 0);
+    cr_assert(w.given);
+    cr_expect_str_eq(w.given[0].card, "GPU-1");
+    cr_expect_str_eq(w.given[1].card, "GPU-2");
+}
+
+Test(share_wish, a_record_of_cleave_schedulers_is_not_for_its_words)
+{
+    auto_share_wish struct share_wish w = {0};
+    cr_assert_eq(koordinators_wish_of(RECORD("{\"u\":\"GPU-1\",\"m\":2000,\"c\":20}"), KOORD, 1, &w,
+                                      NULL),
+                 0);
+    cr_expect_not(w.given);
+}
+
+Test(share_wish, one_card_is_not_given_to_a_container_twice)
+{
+    auto_share_wish struct share_wish w = {0};
+    auto_err struct err e = {0};
+    cr_expect_eq(koordinators_wish_of(CHOSEN(CARD_1),
+                                      "gpu.cleave.dev/share: 2, koordinator.sh/gpu: 200", 2, &w,
+                                      &e),
+                 -ERR_INVALID);
+    cr_expect(strstr(err_msg(&e), "GPU-1, which is none, or given twice"), "%s", err_msg(&e));
+}
+
+Test(share_wish, a_container_asks_in_one_kind_of_words)
+{
+    auto_share_wish struct share_wish w = {0};
+    auto_err struct err e = {0};
+    expect_refused("", PART ", gpu.cleave.dev/share: 1", 1,
+                   "asks for nvidia.com/gpu and for gpu.cleave.dev/share: write one of them");
+    cr_expect_eq(koordinators_wish_of("", KOORD ", nvidia.com/gpu: 1", 1, &w, &e), -ERR_INVALID);
 }

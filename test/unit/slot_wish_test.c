@@ -44,7 +44,7 @@ Test(slot_wish, more_memory_than_a_number_holds_is_refused)
     expect("{}", "{" ONE ", metax-tech.com/vmemory: 9223372036854775807}",
            "Invalid: a slice takes from 1 to 16777216 MiB of memory, not 8796093022208");
     expect("{}", "{" ONE ", koordinator.sh/gpu-memory: 16Ei}",
-           "Invalid: koordinator.sh/gpu-memory: 16Ei is more than 9223372036854775807");
+           "Invalid: .koordinator.sh/gpu-memory: 16Ei is more than 9223372036854775807");
 }
 
 Test(slot_wish, without_any_word_a_slot_is_a_whole_cards_worth)
@@ -197,7 +197,7 @@ Test(slot_wish, what_cannot_be_understood_is_refused_and_never_taken_for_somethi
         {"{scheduling.koordinator.sh/device-allocated: '{\"rdma\":[]}'}", "{" ONE "}",
          "NotFound: annotation scheduling.koordinator.sh/device-allocated has no gpu 0"},
         {"{}", "{" ONE ", koordinator.sh/gpu-core: ten}",
-         "Invalid: koordinator.sh/gpu-core: \"ten\" is not a quantity"},
+         "Invalid: .koordinator.sh/gpu-core: \"ten\" is not a quantity"},
         {"{}", "{" ONE ", koordinator.sh/gpu-memory: '0'}",
          "Invalid: a slice takes from 1 to 16777216 MiB of memory, not 0"},
     };

@@ -11,10 +11,11 @@ Test(vendor, names_under_which_cards_parts_and_slices_are_offered)
                                 "metax-tech.com/sgpu",    "metax-tech.com/sgpu-small",
                                 "metax-tech.com/vgpu",    "metax-tech.com/gpu.shared",
                                 "nvidia.com/gpumem",      "nvidia.com/gpumem-percentage",
-                                "nvidia.com/gpucores"};
-    const char *const others[] = {"nvidia.com/priority",    "nvidia.com/x",         "cpu",
-                                  "metax-tech.com/vmemory", "metax-tech.com/sgpux", "amd.com/gpu",
-                                  "metax-tech.com/vgpu-x",  "nvidia.com/vgpu"};
+                                "nvidia.com/gpucores",    "gpu.cleave.dev/share"};
+    const char *const others[] =
+        {"nvidia.com/priority",    "nvidia.com/x",         "cpu",
+         "metax-tech.com/vmemory", "metax-tech.com/sgpux", "amd.com/gpu",
+         "metax-tech.com/vgpu-x",  "nvidia.com/vgpu",      "gpu.cleave.dev/x"};
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
         cr_expect(vendor_offers(ours[i]) && vendor_owns(ours[i]), "%s", ours[i]);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
