@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "base/xalloc.h"
 
+#include "api/share_request.h"
 #include "controller/manager.h"
 #include "interop/gpushare.h"
 #include "kubeclient/http.h"
@@ -41,11 +42,12 @@ enum { REQUEST_MS = 15000 };
 
 struct flags {
     const char *kubeconfig, *listen, *health_addr, *metrics_addr, *hami_metrics, *webhook_addr,
-        *gpushare_pods, *level, *format;
+        *gpushare_pods, *koordinator_shares, *level, *format;
     struct metrics_access access;
     enum hami_names hami;
     struct tls_files webhook_tls, extender_tls;
-    bool gpushare, token, version, help;
+    struct pod_defaults_words words;
+    bool token, version, help;
 };
 
 /* Everything of the process. The manager frees what was handed to it; the rest is freed in reverse
@@ -188,7 +190,7 @@ static void make_parts(struct process *p, const struct flags *f)
                                     .is_ready = is_ready,
                                     .arg = p};
     p->extender = extender_new(&x);
-    p->webhook = webhook_new(p->metrics, f->gpushare);
+    p->webhook = webhook_new(p->metrics, f->words);
     p->expiry = expiry_new(p->view, clock_real());
     manager_add_informer(p->manager, devices);
     manager_add_informer(p->manager, pods);
@@ -263,7 +265,9 @@ static int check_flags(struct flags *f, struct err *e)
     TRY(listen_socket_check_addr("health-addr", f->health_addr, e));
     TRY(listen_socket_check_addr("metrics-addr", f->metrics_addr, e));
     TRY(check_webhook(f, e));
-    TRY(options_switch("gpushare", f->gpushare_pods, "on", &f->gpushare, e));
+    TRY(options_switch("gpushare", f->gpushare_pods, "on", &f->words.gpushare, e));
+    TRY(options_switch("koordinator-shares", f->koordinator_shares, "on", &f->words.koordinator,
+                       e));
     TRY(metrics_access_check(&f->access, &f->token, e));
     TRY(hami_names_parse(f->hami_metrics, &f->hami, e));
     TRY(log_level_parse(f->level, &level, e));
@@ -321,6 +325,12 @@ static int read_flags(struct flags *f, int argc, char **argv, struct err *e)
          .text = &f->gpushare_pods,
          .help =
              "on: at --webhook-addr, pods that ask for " GPUSHARE_MEMORY " get shares of cards"},
+        {.name = "koordinator-shares",
+         .value = "on|off",
+         .text = &f->koordinator_shares,
+         .help =
+             "on: at --webhook-addr, pods that ask for cards in Koordinator's words alone get " SHARE_SLOT
+             " beside them"},
         {.name = "webhook-tls-cert",
          .value = "PATH",
          .text = &f->webhook_tls.cert,
@@ -359,6 +369,7 @@ int main(int argc, char **argv)
                       .metrics_addr = "",
                       .webhook_addr = "",
                       .gpushare_pods = "off",
+                      .koordinator_shares = "off",
                       .access = METRICS_ACCESS_DEFAULT,
                       .hami_metrics = "none",
                       .level = "info",

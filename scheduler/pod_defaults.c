@@ -10,11 +10,13 @@
 
 #include "api/share_request.h"
 #include "interop/gpushare.h"
+#include "interop/koordinator_pod.h"
 
 #define IGNORE_LABEL "hami.io/webhook"
-/* SHARE_COUNT and SHARE_MEMORY in a JSON pointer. */
+/* SHARE_COUNT, SHARE_MEMORY and SHARE_SLOT in a JSON pointer. */
 #define SHARE_COUNT_POINTER  "nvidia.com~1gpu"
 #define SHARE_MEMORY_POINTER "nvidia.com~1gpumem"
+#define SHARE_SLOT_POINTER   "gpu.cleave.dev~1share"
 
 static const char *const lists[] = {"containers", "initContainers"};
 static const char *const kinds[] = {"limits", "requests"};
@@ -83,7 +85,9 @@ static bool names_a_size(const json_t *container)
 /* 0: the container asks in words of ours, or not in gpushare's, or they do not count. */
 static int64_t gib_of(const json_t *container, bool gpushare)
 {
-    bool ours = names_a_size(container) || JX_AT(container, "resources", "limits", SHARE_COUNT);
+    const json_t *limits = JX_AT(container, "resources", "limits");
+    bool ours = names_a_size(container) || json_object_get(limits, SHARE_COUNT) ||
+                json_object_get(limits, SHARE_SLOT);
     return gpushare && !ours ? gpushare_gib(container) : 0;
 }
 
@@ -120,43 +124,50 @@ static void add_scheduler(const json_t *pod, json_t *patch)
 }
 
 /* Adds what a container does not say to its limits or requests, which stand at `path`. */
-static void add_amounts(const json_t *container, const char *kind, bool gpushare, const char *path,
-                        json_t *patch)
+static void add_amounts(const json_t *container, const char *kind, struct pod_defaults_words words,
+                        const char *path, json_t *patch)
 {
     const json_t *amounts = JX_AT(container, "resources", kind);
-    int64_t gib = gib_of(container, gpushare);
+    int64_t gib = gib_of(container, words.gpushare);
+    int64_t slots = words.koordinator ? koordinator_pod_slots(container) : 0;
     auto_free char *count = xasprintf("%s/" SHARE_COUNT_POINTER, path);
     auto_free char *memory = xasprintf("%s/" SHARE_MEMORY_POINTER, path);
+    auto_free char *slot = xasprintf("%s/" SHARE_SLOT_POINTER, path);
     auto_free char *mib = quantity_format(gib * GPUSHARE_MIB_OF_GIB);
-    if (!amounts || (!gib && !names_a_size(container)))
+    auto_free char *n = quantity_format(slots);
+    if (!amounts)
         return;
-    if (!json_object_get(amounts, SHARE_COUNT))
+    if ((gib || names_a_size(container)) && !json_object_get(amounts, SHARE_COUNT))
         add(patch, count, "1");
     if (gib)
         add(patch, memory, mib);
+    if (slots)
+        add(patch, slot, n);
 }
 
-/* One share for each container of the list that names a size. */
-static void add_to_list(const json_t *pod, const char *list, bool gpushare, json_t *patch)
+static void add_to_list(const json_t *pod, const char *list, struct pod_defaults_words words,
+                        json_t *patch)
 {
     const json_t *containers = JX_AT(pod, "spec", list);
     for (size_t k = 0; k < ARRAY_LEN(kinds); k++)
         for (size_t i = 0; i < json_array_size(containers); i++) {
             auto_free char *path = xasprintf("/spec/%s/%zu/resources/%s", list, i, kinds[k]);
-            add_amounts(json_array_get(containers, i), kinds[k], gpushare, path, patch);
+            add_amounts(json_array_get(containers, i), kinds[k], words, path, patch);
         }
 }
 
-int pod_defaults_patch(const json_t *pod, bool gpushare, json_t **ret_patch, struct err *e)
+int pod_defaults_patch(const json_t *pod, struct pod_defaults_words words, json_t **ret_patch,
+                       struct err *e)
 {
     TRY(check_shape(pod, e));
-    *ret_patch = NULL;
-    if (!asks_for_shares(pod, gpushare) || is_to_be_ignored(pod))
-        return 0;
     auto_json json_t *patch = json_array();
-    add_scheduler(pod, patch);
+    *ret_patch = NULL;
+    if (is_to_be_ignored(pod))
+        return 0;
+    if (asks_for_shares(pod, words.gpushare))
+        add_scheduler(pod, patch);
     for (size_t l = 0; l < ARRAY_LEN(lists); l++)
-        add_to_list(pod, lists[l], gpushare, patch);
+        add_to_list(pod, lists[l], words, patch);
     if (json_array_size(patch))
         *ret_patch = TAKE(patch);
     return 0;

@@ -9,7 +9,6 @@
 #include "base/xalloc.h"
 
 #include "kubeclient/base64.h"
-#include "scheduler/pod_defaults.h"
 #include "service/http_channel.h"
 
 #define REVIEW_VERSION "admission.k8s.io/v1"
@@ -24,7 +23,7 @@ static const char *const outcome_names[WEBHOOK_OUTCOMES] = {
 };
 
 struct webhook {
-    bool gpushare;
+    struct pod_defaults_words words;
     struct metric_series *reviews[WEBHOOK_OUTCOMES]; /* NULL: not counted */
 };
 
@@ -81,15 +80,15 @@ static json_t *response_of(const json_t *request, const json_t *patch)
     return response;
 }
 
-static int answer_review(const char *body, size_t len, bool gpushare, bool *ret_patched,
-                         json_t **ret_answer, struct err *e)
+static int answer_review(const char *body, size_t len, struct pod_defaults_words words,
+                         bool *ret_patched, json_t **ret_answer, struct err *e)
 {
     auto_json json_t *review = NULL;
     auto_json json_t *patch = NULL;
     const json_t *request = NULL;
     TRY(read_review(body, len, &review, &request, e));
     if (is_new_pod(request))
-        TRY(pod_defaults_patch(JX_AT(request, "object"), gpushare, &patch, e));
+        TRY(pod_defaults_patch(JX_AT(request, "object"), words, &patch, e));
     *ret_patched = patch;
     *ret_answer = json_pack("{s:s,s:s,s:o}", "apiVersion", REVIEW_VERSION, "kind", REVIEW_KIND,
                             "response", response_of(request, patch));
@@ -107,12 +106,12 @@ static json_t *status_of(const struct err *e)
                      BAD_REQUEST);
 }
 
-enum webhook_outcome webhook_answer(const char *body, size_t len, bool gpushare,
+enum webhook_outcome webhook_answer(const char *body, size_t len, struct pod_defaults_words words,
                                     json_t **ret_answer)
 {
     auto_err struct err e = {0};
     bool patched = false;
-    if (answer_review(body, len, gpushare, &patched, ret_answer, &e) == 0)
+    if (answer_review(body, len, words, &patched, ret_answer, &e) == 0)
         return patched ? WEBHOOK_PATCHED : WEBHOOK_UNCHANGED;
     *ret_answer = status_of(&e);
     return WEBHOOK_UNREADABLE;
@@ -125,7 +124,7 @@ static void on_review(void *arg, struct http_reply *reply_take, const char *body
     const struct webhook *w = arg;
     auto_json json_t *answer = NULL;
     auto_sb struct sb out = SB_INIT(HTTP_MAX_BODY_BYTES);
-    enum webhook_outcome outcome = webhook_answer(body, len, w->gpushare, &answer);
+    enum webhook_outcome outcome = webhook_answer(body, len, w->words, &answer);
     auto_free char *text = json_dumps(answer, JSON_COMPACT);
     sb_add(&out, text);
     if (w->reviews[outcome])
@@ -140,10 +139,10 @@ struct http_route webhook_route(struct webhook *w)
     return (struct http_route){.path = WEBHOOK_PATH, .post = on_review, .arg = w};
 }
 
-struct webhook *webhook_new(struct metrics *metrics, bool gpushare)
+struct webhook *webhook_new(struct metrics *metrics, struct pod_defaults_words words)
 {
     struct webhook *w = xmalloc(sizeof(*w));
-    *w = (struct webhook){.gpushare = gpushare};
+    *w = (struct webhook){.words = words};
     if (!metrics)
         return w;
     struct metric *reviews = metrics_counter(

@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 
+#include "scheduler/pod_defaults.h"
 #include "service/http_route.h"
 #include "service/metrics.h"
 
@@ -21,8 +22,8 @@ struct webhook;
 
 #define WEBHOOK_PATH "/mutate-pods"
 
-/* metrics is borrowed; NULL: nothing is counted. gpushare: its pods are Cleave's (pod_defaults.h). */
-struct webhook *webhook_new(struct metrics *metrics, bool gpushare);
+/* metrics is borrowed; NULL: nothing is counted. words: pod_defaults.h. */
+struct webhook *webhook_new(struct metrics *metrics, struct pod_defaults_words words);
 /* The route, which borrows w. */
 struct http_route webhook_route(struct webhook *w);
 
@@ -31,7 +32,7 @@ enum webhook_outcome { WEBHOOK_PATCHED, WEBHOOK_UNCHANGED, WEBHOOK_UNREADABLE };
 
 /* What a question is answered: an AdmissionReview with a response, or where it cannot be read
  * (WEBHOOK_UNREADABLE) a Status that says why. *ret_answer is a new reference in each case. Pure. */
-enum webhook_outcome webhook_answer(const char *body, size_t len, bool gpushare,
+enum webhook_outcome webhook_answer(const char *body, size_t len, struct pod_defaults_words words,
                                     json_t **ret_answer);
 
 /* NULL allowed; returns NULL. */

@@ -50,6 +50,27 @@ OF_GPUSHARE = {
     "whoever names a node keeps it": (body(container({GIB: "2"}), nodeName="nowhere"), DEFAULT, ["1"], ["2048"]),
 }
 
+# Where Koordinator's pods get slots beside their words: their number for each container, and the scheduler stays.
+SLOT, KOORD = "gpu.cleave.dev/share", "koordinator.sh/gpu"
+OF_KOORDINATOR = {
+    "a part of a card is one": (body(container({f"{KOORD}-core": "30", f"{KOORD}-memory": "8Gi"})), ["1"]),
+    "memory alone is one": (body(container({f"{KOORD}-memory": "8Gi"})), ["1"]),
+    "each hundred percent is a card": (body(container({KOORD: "200"})), ["2"]),
+    "so is each of memory": (body(container({f"{KOORD}-memory-ratio": "300"})), ["3"]),
+    "a number of cards counts": (body(container({f"{KOORD}.shared": "2", f"{KOORD}-core": "100", f"{KOORD}-memory": "16Gi"})), ["2"]),
+    "memory counts the cards": (body(container({f"{KOORD}-core": "100", f"{KOORD}-memory-ratio": "200"})), ["2"]),
+    "compute alone is none": (body(container({f"{KOORD}-core": "50"})), [None]),
+    "nothing of a card is none": (body(container({KOORD: "0"})), [None]),
+    "none of them does not": (body(container({f"{KOORD}.shared": "0", KOORD: "50"})), ["1"]),
+    "each container has its own": (body(container({KOORD: "50"}), container({}), inits=[container({KOORD: "100"})]), ["1", "1", None]),
+    "requests get theirs": (body(container({KOORD: "50"}, {"cpu": "1"})), ["1"]),
+    "slots that are there stay": (body(container({KOORD: "50", SLOT: "3"})), ["3"]),
+    "words of another vendor's plugin are no words of ours": (body(container({KOORD: "50", "metax-tech.com/sgpu": "1"})), [None]),
+    "nor are those of NPUs": (body(container({f"{KOORD}-memory": "8Gi", "koordinator.sh/huawei-npu-core": "1"})), [None]),
+    "a scheduler stays": (body(container({KOORD: "50"}), schedulerName="koord-scheduler"), ["1"]),
+    "a label keeps a pod as it is": (body(container({KOORD: "50"}), labels={"hami.io/webhook": "ignore"}), [None]),
+}
+
 
 def amounts(pod, kind, resource):
     spec = pod["spec"]
@@ -67,6 +88,14 @@ def check_gpushare(create):
         for kind in ("limits", "requests"):
             assert shares(made, kind) == counts, (name, kind)
             assert amounts(made, kind, "nvidia.com/gpumem") == sizes, (name, kind)
+
+
+def check_koordinator(create):
+    for name, (pod, slots) in OF_KOORDINATOR.items():
+        made = create(pod)
+        assert made["spec"]["schedulerName"] == pod["spec"].get("schedulerName", DEFAULT), name
+        for kind in ("limits", "requests"):
+            assert amounts(made, kind, SLOT) == slots, (name, kind)
 
 
 def check_cases(create):

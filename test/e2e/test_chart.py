@@ -181,6 +181,12 @@ CASES = {
         ["slots", "scheduler", "scheduler-webhook", "gpushare", "gpushare/numbers"],
         {},
     ),
+    "koordinator-shares": ({"slots": {"enabled": True}, "koordinatorShares": {"enabled": True}}, ["slots", "koordinator-shares"], {}),
+    "koordinator-shares-webhook": (
+        {"slots": {"enabled": True}, "scheduler": {"enabled": True, "webhook": {"enabled": True}}, "koordinatorShares": {"enabled": True}},
+        ["slots", "scheduler", "scheduler-webhook", "koordinator-shares"],
+        {},
+    ),
     "other-nodes": (
         {"otherNodes": {"enabled": True}, "driver": {"from": "runtimeClass"}},
         ["components/other-nodes", "agent/components/nvidia-runtime"],

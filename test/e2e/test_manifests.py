@@ -320,14 +320,25 @@ def test_the_webhook_is_asked_about_the_pods_that_the_policy_changes(webhook):
     assert "caBundle" not in hook["clientConfig"], "whoever applies it again would take out what the keeper wrote"
 
 
-def test_with_gpushare_the_webhook_is_asked_about_its_pods_too(tmp_path):
-    objects = {(o["kind"], o["metadata"]["name"]): o for o in with_components(tmp_path, "slots", "scheduler", "scheduler-webhook", "gpushare", "gpushare/numbers")}
+OTHERS_WORDS = ["aliyun.com/gpu-mem", "koordinator.sh/gpu", "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory", "koordinator.sh/gpu-memory-ratio"]
+
+
+@pytest.mark.parametrize(
+    "more, flag, programs",
+    [
+        (["gpushare", "gpushare/numbers"], "--gpushare=on", [("Deployment", "cleave-controller"), ("Deployment", "cleave-scheduler")]),
+        (["koordinator-shares"], "--koordinator-shares=on", [("DaemonSet", "cleave-agent-slots"), ("Deployment", "cleave-scheduler")]),
+    ],
+    ids=["gpushare", "koordinator"],
+)
+def test_with_others_words_the_webhook_is_asked_about_their_pods_too(tmp_path, more, flag, programs):
+    objects = {(o["kind"], o["metadata"]["name"]): o for o in with_components(tmp_path, "slots", "scheduler", "scheduler-webhook", *more)}
     (hook,) = objects["MutatingWebhookConfiguration", "cleave-pod-defaults"]["webhooks"]
     (policy,) = (o["spec"] for o in render(CONFIG / "scheduler-defaults") if o["kind"] == "MutatingAdmissionPolicy")
     (asked,) = (c["expression"] for c in hook["matchConditions"])
-    assert asked.replace(", 'aliyun.com/gpu-mem'", "") == policy["matchConditions"][0]["expression"]
-    for name in ("cleave-controller", "cleave-scheduler"):
-        assert "--gpushare=on" in objects["Deployment", name]["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert asked.replace("".join(f", '{word}'" for word in OTHERS_WORDS), "") == policy["matchConditions"][0]["expression"]
+    for program in programs:
+        assert flag in objects[program]["spec"]["template"]["spec"]["containers"][0]["args"]
 
 
 def test_what_the_webhook_is_called_is_the_same_everywhere(webhook):

@@ -5,10 +5,10 @@ import json
 
 import pytest
 from conftest import ROOT, wait_for
-from share_defaults import CASES, OF_GPUSHARE, OURS, check_cases, check_gpushare
+from share_defaults import CASES, OF_GPUSHARE, OF_KOORDINATOR, OURS, SLOT, check_cases, check_gpushare, check_koordinator
 from stack import rig  # noqa: F401
 
-FOLDERS = [ROOT / "config" / name for name in ("scheduler-defaults", "gpushare-defaults")]
+FOLDERS = [ROOT / "config" / name for name in ("scheduler-defaults", "gpushare-defaults", "koordinator-defaults")]
 PODS = "/api/v1/namespaces/default/pods"
 
 pytestmark = pytest.mark.new_kubernetes
@@ -32,6 +32,8 @@ def create(rig):
     counted = CASES["shares that are counted stay"][0]
     for pod in (counted, OF_GPUSHARE["its GiB are one share"][0]):
         wait_for(lambda p=pod: made(p)["spec"]["schedulerName"] == OURS, 30, "the policy to be asked")
+    slotted = OF_KOORDINATOR["memory alone is one"][0]
+    wait_for(lambda: SLOT in made(slotted)["spec"]["containers"][0]["resources"]["limits"], 30, "the policy of Koordinator's words to be asked")
     yield made
     for folder in FOLDERS:
         kubectl("delete", "-k", folder)
@@ -43,3 +45,7 @@ def test_pods_of_shares_get_what_they_do_not_say(create):
 
 def test_pods_of_gpushares_become_pods_of_shares(create):
     check_gpushare(create)
+
+
+def test_pods_of_koordinators_get_their_slots(create):
+    check_koordinator(create)

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from conftest import ROOT, wait_for
 from extender import free_port, shipped_arguments
-from share_defaults import CASES, GIB, GPU, OF_GPUSHARE, OURS, SIZES, body, check_cases, check_gpushare, container, shares
+from share_defaults import CASES, GIB, GPU, OF_GPUSHARE, OF_KOORDINATOR, OURS, SIZES, SLOT, body, check_cases, check_gpushare, check_koordinator, container, shares
 from stack import RESTRICTED, ApiError, fetch, rig  # noqa: F401
 
 CONFIG = ROOT / "config" / "scheduler-webhook"
@@ -171,15 +171,23 @@ NO_SHARE_OF_THEIR_SIZE = [
 ]
 
 
-def test_pods_of_gpushares_become_pods_of_shares(webhook):
-    gpushare = ROOT / "config" / "gpushare"
-    (asked,) = (p for p in yaml.safe_load((gpushare / "kustomization.yaml").read_text())["patches"] if p["target"]["kind"] == "MutatingWebhookConfiguration")
+def ask_about_others(webhook, component):
+    """The webhook is asked about the pods that this component of config/ has it asked about."""
+    (asked,) = (
+        p
+        for p in yaml.safe_load((ROOT / "config" / component / "kustomization.yaml").read_text())["patches"]
+        if p["target"]["kind"] == "MutatingWebhookConfiguration"
+    )
     ((_, path, expression),) = (step.values() for step in yaml.safe_load(asked["patch"]))
-    policy = [f"--filename={gpushare}/pod-gpushare.yaml"]
     hook = webhook.api.get(HOOK)
     assert path == "/webhooks/0/matchConditions/0/expression"
     hook["webhooks"][0]["matchConditions"][0]["expression"] = expression
     webhook.api.merge(HOOK, {"webhooks": hook["webhooks"]})
+
+
+def test_pods_of_gpushares_become_pods_of_shares(webhook):
+    policy = [f"--filename={ROOT}/config/gpushare/pod-gpushare.yaml"]
+    ask_about_others(webhook, "gpushare")
     webhook.rig.cluster.kubectl("apply", "--server-side", *policy)
     try:
         bare = OF_GPUSHARE["its GiB are one share"][0]
@@ -193,6 +201,16 @@ def test_pods_of_gpushares_become_pods_of_shares(webhook):
             assert why in refusal(webhook, body(container(limits))), limits
     finally:
         webhook.rig.cluster.kubectl("delete", *policy)
+
+
+def test_pods_of_koordinators_get_their_slots(webhook):
+    ask_about_others(webhook, "koordinator-shares")
+    webhook.serve(koordinator_shares="on")
+    webhook.keep()
+    webhook.until(webhook.is_served, "the webhook to be served")
+    one = OF_KOORDINATOR["memory alone is one"][0]
+    wait_for(lambda: SLOT in webhook.dry_run(one)["spec"]["containers"][0]["resources"]["limits"], 30, "the API server to ask")
+    check_koordinator(webhook.dry_run)
 
 
 def refusal(webhook, pod):

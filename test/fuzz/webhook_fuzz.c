@@ -67,7 +67,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (len > HTTP_MAX_UPLOAD_BYTES)
         return 0;
     enum webhook_outcome outcome =
-        webhook_answer((const char *)data, len, /* gpushare= */ len % 2, &answer);
+        webhook_answer((const char *)data, len,
+                       (struct pod_defaults_words){.gpushare = len % 2,
+                                                   .koordinator = len % 3 == 0},
+                       &answer);
     auto_free char *text = json_dumps(answer, JSON_COMPACT);
     assert(text && strlen(text) < HTTP_MAX_BODY_BYTES);
     if (outcome == WEBHOOK_UNREADABLE)

@@ -14,22 +14,26 @@
     "{\"op\":\"add\",\"path\":\"/spec/" where "/resources/" kind                                   \
     "/nvidia.com~1gpu\",\"value\":\"1\"}"
 
+static const struct pod_defaults_words ours_alone;
+static const struct pod_defaults_words gpushares = {.gpushare = true};
+static const struct pod_defaults_words koordinators = {.koordinator = true};
+
 /* The patch of a pod with these members as text; "": none, or what is wrong. Caller frees. */
-static char *patch_of(const char *members, bool gpushare)
+static char *patch_of(const char *members, struct pod_defaults_words words)
 {
     auto_err struct err e = {0};
     auto_free char *text = xasprintf("{%s}", members);
     auto_json json_t *pod = json_loads(text, 0, NULL);
     auto_json json_t *patch = NULL;
     cr_assert(pod, "%s", text);
-    if (pod_defaults_patch(pod, gpushare, &patch, &e) < 0)
+    if (pod_defaults_patch(pod, words, &patch, &e) < 0)
         return xstrdup(err_msg(&e));
     return patch ? json_dumps(patch, JSON_COMPACT) : xstrdup("");
 }
 
 static void expect_patch(const char *members, const char *patch)
 {
-    auto_free char *got = patch_of(members, /* gpushare= */ false);
+    auto_free char *got = patch_of(members, ours_alone);
     cr_expect_str_eq(got, patch, "%s: %s", members, got);
 }
 
@@ -38,10 +42,10 @@ static void expect_gpushare(const char *limits, const char *patch)
     auto_free char *members = xasprintf("\"spec\": {\"schedulerName\": \"mine\", \"containers\": "
                                         "[{\"resources\": {\"limits\": {%s}}}]}",
                                         limits);
-    auto_free char *got = patch_of(members, /* gpushare= */ true);
+    auto_free char *got = patch_of(members, gpushares);
     cr_expect_str_eq(got, patch, "%s: %s", limits, got);
-    auto_free char *off = patch_of(members, /* gpushare= */ false);
-    auto_free char *ours = patch_of(members, strstr(limits, "nvidia"));
+    auto_free char *off = patch_of(members, ours_alone);
+    auto_free char *ours = patch_of(members, strstr(limits, "nvidia") ? gpushares : ours_alone);
     cr_expect_str_eq(off, ours, "where gpushare's pods are not ours: %s", off);
 }
 
@@ -171,8 +175,51 @@ Test(pod_defaults, more_containers_than_an_api_server_stores_are_refused)
     json_t *containers = json_object_get(json_object_get(pod, "spec"), "containers");
     for (int i = 0; i < POD_DEFAULTS_MAX_CONTAINERS; i++)
         (void)json_array_append_new(containers, json_object());
-    cr_expect_eq(pod_defaults_patch(pod, /* gpushare= */ false, &patch, &e), 0, "%s", err_msg(&e));
+    cr_expect_eq(pod_defaults_patch(pod, ours_alone, &patch, &e), 0, "%s", err_msg(&e));
     (void)json_array_append_new(containers, json_object());
-    cr_expect_eq(pod_defaults_patch(pod, /* gpushare= */ false, &patch, &e), -ERR_TOO_LARGE);
+    cr_expect_eq(pod_defaults_patch(pod, ours_alone, &patch, &e), -ERR_TOO_LARGE);
     cr_expect(strstr(err_msg(&e), "spec.containers of the pod has more than 2048"));
+}
+
+/* A container's limits, and how many slots it gets; "": none. */
+static void expect_slots(const char *limits, const char *n)
+{
+    auto_free char *members = xasprintf("\"spec\": {\"containers\": [{\"resources\": {\"limits\": "
+                                        "{%s}}}]}",
+                                        limits);
+    auto_free char *want =
+        *n ? xasprintf("[{\"op\":\"add\",\"path\":\"/spec/containers/0/resources/"
+                       "limits/gpu.cleave.dev~1share\",\"value\":\"%s\"}]",
+                       n)
+           : xstrdup("");
+    auto_free char *got = patch_of(members, koordinators);
+    cr_expect_str_eq(got, want, "%s: %s", limits, got);
+    auto_free char *off = patch_of(members, gpushares);
+    cr_expect_str_eq(off, "", "where its pods are not ours: %s", off);
+}
+
+Test(pod_defaults, a_pod_in_koordinators_words_gets_a_slot_for_each_card)
+{
+    expect_slots("\"koordinator.sh/gpu\": \"50\"", "1");
+    expect_slots("\"koordinator.sh/gpu\": 400", "4");
+    expect_slots("\"koordinator.sh/gpu-core\": \"30\", \"koordinator.sh/gpu-memory\": \"8Gi\"",
+                 "1");
+    expect_slots("\"koordinator.sh/gpu-memory\": \"8Gi\"", "1");
+    expect_slots("\"koordinator.sh/gpu.shared\": 2, \"koordinator.sh/gpu-memory-ratio\": 100", "2");
+    expect_slots("\"koordinator.sh/gpu-core\": 100, \"koordinator.sh/gpu-memory-ratio\": 200", "2");
+    expect_slots("\"koordinator.sh/gpu-core\": 200, \"koordinator.sh/gpu-memory\": \"8Gi\"", "1");
+}
+
+Test(pod_defaults, words_of_koordinators_that_are_not_of_nvidias_cards_change_nothing)
+{
+    expect_slots("\"koordinator.sh/gpu.shared\": 1", "");
+    expect_slots("\"koordinator.sh/gpu\": 50, \"metax-tech.com/sgpu\": 1", "");
+    expect_slots("\"koordinator.sh/gpu\": 50, \"nvidia.com/gpu\": 1", "");
+    expect_slots("\"koordinator.sh/gpu\": 50, \"gpu.cleave.dev/share\": 1", "");
+    expect_slots("\"koordinator.sh/gpu-memory\": 50, \"koordinator.sh/huawei-npu-core\": 1", "");
+    expect_slots("\"koordinator.sh/gpu\": 50, \"cambricon.com/mlu.smlu.vcore\": 1", "");
+    expect_slots("\"koordinator.sh/gpu\": 0", "");
+    expect_slots("\"koordinator.sh/gpu-core\": 50", "");
+    expect_slots("\"koordinator.sh/gpu\": \"many\"", "");
+    expect_slots("\"koordinator.sh/gpu\": 102500", "");
 }

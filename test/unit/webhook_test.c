@@ -21,7 +21,7 @@
 
 static enum webhook_outcome ask(const char *body, json_t **ret_answer)
 {
-    return webhook_answer(body, strlen(body), /* gpushare= */ false, ret_answer);
+    return webhook_answer(body, strlen(body), (struct pod_defaults_words){0}, ret_answer);
 }
 
 /* What is expected of an answer that leaves the object as it is. */
@@ -95,7 +95,7 @@ Test(webhook, what_is_no_review_is_told_why)
                       "spec.containers of the pod");
 }
 
-static void expect_room(const char *limits, bool gpushare)
+static void expect_room(const char *limits, struct pod_defaults_words words)
 {
     auto_json json_t *answer = NULL;
     auto_sb struct sb body = SB_INIT(1UL << 20);
@@ -112,13 +112,14 @@ static void expect_room(const char *limits, bool gpushare)
     }
     sb_add(&body, "}}}}");
     cr_assert(!body.overflow);
-    cr_assert_eq(webhook_answer(body.data, body.len, gpushare, &answer), WEBHOOK_PATCHED);
+    cr_assert_eq(webhook_answer(body.data, body.len, words, &answer), WEBHOOK_PATCHED);
     auto_free char *text = json_dumps(answer, JSON_COMPACT);
     cr_expect_lt(strlen(text), 4UL << 20);
 }
 
 Test(webhook, an_answer_has_room_for_the_largest_patch)
 {
-    expect_room("\"nvidia.com/gpucores\":1", /* gpushare= */ false);
-    expect_room("\"aliyun.com/gpu-mem\":16383", /* gpushare= */ true);
+    expect_room("\"nvidia.com/gpucores\":1", (struct pod_defaults_words){0});
+    expect_room("\"aliyun.com/gpu-mem\":16383", (struct pod_defaults_words){.gpushare = true});
+    expect_room("\"koordinator.sh/gpu\":100000", (struct pod_defaults_words){.koordinator = true});
 }

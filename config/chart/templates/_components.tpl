@@ -7,6 +7,7 @@
     "scheduler-webhook" .scheduler.webhook.enabled
     "gpushare" .gpushare.enabled
     "gpushare/numbers" .gpushare.numbers
+    "koordinator-shares" .koordinatorShares.enabled
     "components/other-nodes" .otherNodes.enabled
     "agent/components/koordlet" .koordlet.enabled
     "agent/components/mps" .mps.enabled

@@ -33,6 +33,9 @@
 {{- if and $v.gpushare.numbers (not $v.gpushare.enabled) -}}
   {{- fail "gpushare.numbers goes with gpushare.enabled alone: without its policy pods would be started without a card" -}}
 {{- end -}}
+{{- if and $v.koordinatorShares.enabled (not $v.slots.enabled) -}}
+  {{- fail "koordinatorShares.enabled goes with slots.enabled alone: the agents that make shares come with it" -}}
+{{- end -}}
 {{- if and $v.otherNodes.enabled (ne $v.driver.from "runtimeClass") -}}
   {{- fail "otherNodes.enabled goes with driver.from=runtimeClass alone: otherwise the first DaemonSet has these nodes already" -}}
 {{- end -}}
