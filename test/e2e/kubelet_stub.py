@@ -114,7 +114,7 @@ class Plugin:
         """Is there still a plugin behind the connection?"""
         try:
             self.call("GetDevicePluginOptions", dp.Empty(), dp.DevicePluginOptions, timeout=5)
-        except grpc.RpcError:
+        except (grpc.RpcError, ValueError):  # ValueError: hung up
             return False
         return True
 
@@ -293,6 +293,7 @@ class KubeletStub:
         except (grpc.RpcError, ValueError) as error:  # ValueError: hung up before it was connected
             with self.lock:
                 self.clients.pop(plugin.resource, None)
+                self.connected.discard(plugin)
             plugin.close()
             raise Refused(f"failed to get device plugin options: {error!r}") from error
         with self.lock:
@@ -331,6 +332,16 @@ class KubeletStub:
         """Resources of which something could be had, and then nothing, at any time since the history was cleared."""
         with self.lock:
             return {name for name, before, after in self.history if before and not after}
+
+    def wait_no_dead(self):
+        """Until the end of each plugin that has ended is seen, so that its devices are offered no more."""
+
+        def dead():
+            with self.lock:
+                connected = list(self.connected)
+            return [p.resource for p in connected if not p.is_reachable()]
+
+        wait_for(lambda: not dead(), 30, lambda: f"the ends of the plugins of {dead()} to be seen")
 
     def plugin(self, resource):
         """The Plugin that is asked for a resource: the newest that answered for its options, until it was disconnected."""

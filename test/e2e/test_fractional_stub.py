@@ -126,6 +126,7 @@ def test_pods_of_hami_run_on_and_their_shares_count(pair):
     first, second = pair.node.uuid(0), pair.node.uuid(1)
     theirs = of_hami(pair, "theirs", f"{second},NVIDIA,60000,40:;", f"{first}-3")  # the kubelet chose any identifier
     pair.node.agent.kill()
+    pair.kubelet.wait_no_dead()
     pair.node.agent.start()
     wait_for(lambda: pair.told(1) == [((60000, 40), theirs.name)], PODS_END_S, lambda: f"the share of HAMi's pod, not {pair.told(1)}")
     assert pair.told(0) == []

@@ -45,7 +45,8 @@ class Host:
         self.node.ctl("dev-root", self.driver)
 
     def start(self, where=None, **flags):
-        """Starts the agent and waits until it is Ready."""
+        """Starts an agent. Where one has ended, nothing of what that one offered is offered any more."""
+        self.kubelet.wait_no_dead()
         places = {f"{host}{what}_root": self.driver for host in ("", "host_") for what in ("driver", "dev")}
         self.node.where = where or Where()
         self.node.start(resources="kubelet", kubelet_dir=self.kubelet.folder, cdi_dir=self.cdi, **{**places, **flags})
