@@ -12,11 +12,13 @@
     restarts      restarts of the kubelet: until all resources are back
     slices        pods a second onto one node, each with a slice made for it, beside the same with a node lock
     scheduler     the extender's answers, with a fleet
+    binding       pods of shares a second by kube-scheduler, beside the same without the extender
+    one-node      pods of shares that come onto one node all at once
     fleet         the controller with a fleet
 
 Each part brings up its own control plane on loopback, runs the release builds against simulated
 cards, and prints figures beside the aim; one that this machine cannot do says why. BENCH_NODES
-(5000), BENCH_CHANGES (100), BENCH_IDLE_SECONDS (60) and those of kubelet_bench.py and slices_bench.py change the sizes.
+(5000), BENCH_CHANGES (100), BENCH_IDLE_SECONDS (60) and those of the other files here change the sizes.
 Results also go to build/bench/results.json.
 """
 
@@ -34,6 +36,7 @@ from pathlib import Path
 
 import kubelet_bench
 import scheduler_bench
+import shares_bench
 import slices_bench
 from rig import (
     CHANGES, GROUP, IDLE_SECONDS, NODES, RUN, Api, Node, Skip, Stack, anonymous_mib, context_switches, cpu_s, drain, free_port, in_parallel, quantile,
@@ -294,6 +297,8 @@ PARTS = {
     "restarts": kubelet_bench.restarts,
     "slices": slices_bench.slices,
     "scheduler": scheduler_bench.scheduler,
+    "binding": shares_bench.binding,
+    "one-node": shares_bench.one_node,
     "fleet": fleet,
 }
 

@@ -185,7 +185,7 @@ class Host:
 
 
 @contextlib.contextmanager
-def stubbed(name, fleet, **flags):
+def stubbed(name, fleet, slots=False, **flags):
     """A Host on a stub of the kubelet."""
     if MISSING:
         raise Skip(MISSING)
@@ -195,7 +195,7 @@ def stubbed(name, fleet, **flags):
         rig.folder = Path(folder) / "nodes"
         kubelet = Kubelet(folder).start()
         try:
-            node = rig.node(fleet, start=False)
+            node = rig.node(fleet, start=False, slots=slots)
             driver = node.folder / "driver"
             node.ctl("driver-root", driver)
             node.ctl("dev-root", driver)

@@ -25,7 +25,7 @@ def uuid(i, card):
     return f"GPU-{i:08x}-0000-4000-8000-{card:012x}"
 
 
-def make_nodes(stack):
+def make_devices(stack, nodes):
     fractional = {"memoryMiB": MIB, "computePercent": 100, "maxShares": 10, "enforcement": "none"}
 
     def card(i, k):
@@ -39,7 +39,7 @@ def make_nodes(stack):
         api.call("POST", f"{GROUP}/devices", {"apiVersion": "gpu.cleave.dev/v1alpha1", "kind": "Device", "metadata": {"name": name}})
         api.merge(f"{GROUP}/devices/{name}/status", {"status": {"devices": [card(i, k) for k in range(CARDS)]}})
 
-    in_parallel(NODES, make)(stack.api)
+    in_parallel(nodes, make)(stack.api)
 
 
 def pod(name, uid=None, **bound):
@@ -115,7 +115,7 @@ def scheduler():
     print(f"\ncleave-scheduler with {NODES} nodes of {CARDS} cards and {PODS} pods with shares")
     with Stack("scheduler") as stack:
         begin = time.monotonic()
-        make_nodes(stack)
+        make_devices(stack, NODES)
         make_pods(stack)
         show("scheduler", "objects made (the bench's own time)", f"{time.monotonic() - begin:.0f} s")
         port, health = free_port(), free_port()

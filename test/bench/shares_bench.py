@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods of shares from their making to their cards: pods a second through a real kube-scheduler with cleave-scheduler beside it and
+without, and how soon one node has bound many at once.
+
+BENCH_BOUND_PODS (2000), BENCH_BINDING_NODES (500) and BENCH_ROUNDS (3) change the sizes of the first, BENCH_NODE_PODS (300) of the second.
+"""
+
+import itertools
+import json
+import os
+import queue
+import statistics
+import time
+from pathlib import Path
+
+import yaml
+from kubelet_bench import MISSING, stubbed
+from rig import BIN, ROOT, Stack, cpu_s, free_port, in_parallel, quantile, ready, show, until
+from scheduler_bench import CARDS, MIB, make_devices, ms, node_name, pod
+
+if not MISSING:
+    from conftest import wait_for
+
+BOUND_PODS = int(os.environ.get("BENCH_BOUND_PODS", "2000"))
+NODES = int(os.environ.get("BENCH_BINDING_NODES", "500"))
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
+NODE_PODS = int(os.environ.get("BENCH_NODE_PODS", "300"))
+PODS = "/api/v1/namespaces/default/pods"
+GPU = "nvidia.com/gpu"
+SHARES = 10  # of a card
+PATIENCE_S = 600
+
+
+# --- pods a second ---
+
+
+def make_nodes(stack):
+    """As kubelets and cleave-controller have them."""
+    counts = {GPU: CARDS * SHARES, f"{GPU}mem": CARDS * MIB, f"{GPU}mem-percentage": CARDS * 100, f"{GPU}cores": CARDS * 100}
+    resources = {"cpu": "64", "memory": "512Gi", "pods": "250", **{k: str(v) for k, v in counts.items()}}
+    ready_now = [{"type": "Ready", "status": "True"}]
+
+    def make(api, i):
+        path = f"/api/v1/nodes/{node_name(i)}"
+        api.call("POST", "/api/v1/nodes", {"metadata": {"name": node_name(i)}})
+        api.merge(f"{path}/status", {"status": {"capacity": resources, "allocatable": resources, "conditions": ready_now}})
+        api.merge(path, {"spec": {"taints": None}})
+
+    in_parallel(NODES, make)(stack.api)
+
+
+class KubeScheduler:
+    """A stock one as config/scheduler has it; alone it knows the Nodes' sums. Its client's limit is out of the way, as in the
+    project's own benchmark (test/integration/scheduler_perf)."""
+
+    def __init__(self, stack, name, extender_port=None):
+        documents = yaml.safe_load_all((ROOT / "config/scheduler/configuration.yaml").read_text())
+        (shipped,) = (d for d in documents if d["kind"] == "ConfigMap")
+        config = yaml.safe_load(shipped["data"]["configuration.yaml"])
+        config |= {"leaderElection": {"leaderElect": False}, "clientConnection": {"kubeconfig": str(stack.kubeconfig), "qps": 5000, "burst": 10000}}
+        if extender_port:
+            config["extenders"][0]["urlPrefix"] = f"http://127.0.0.1:{extender_port}"
+        else:
+            del config["extenders"]
+        file = stack.dir / f"{name}.yaml"
+        file.write_text(yaml.safe_dump(config))
+        program = Path((stack.dir / "kube/bin-dir").read_text().strip()) / "kube-scheduler"
+        self.stack = stack
+        self.proc = stack.start(name, [
+            program, f"--config={file}", "--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--cert-dir={stack.dir}",
+            f"--authentication-kubeconfig={stack.kubeconfig}", f"--authorization-kubeconfig={stack.kubeconfig}"])
+
+    def end(self):
+        self.proc.stop()
+        self.stack.procs.remove(self.proc)
+
+
+def pods_a_second(stack, name, extender_port=None):
+    """Pods that wait when the scheduler starts: from the first to the last that is bound."""
+
+    def make(api, i):
+        one = pod(f"{name}-{i:05d}", schedulerName="cleave-scheduler", serviceAccountName="default", automountServiceAccountToken=False)
+        one["metadata"]["labels"] = {"round": name}
+        api.call("POST", PODS, one)
+
+    in_parallel(BOUND_PODS, make)(stack.api)
+    events, bound = queue.Queue(), {}
+    stack.api.watch(f"{PODS}?labelSelector=round%3D{name}", events)
+    scheduler = KubeScheduler(stack, name, extender_port)
+    end = time.monotonic() + PATIENCE_S
+    while len(bound) < BOUND_PODS:
+        at, _, one = events.get(timeout=max(0, end - time.monotonic()))
+        if one["spec"].get("nodeName"):
+            bound.setdefault(one["metadata"]["name"], at)
+    scheduler.end()
+    return (BOUND_PODS - 1) / (max(bound.values()) - min(bound.values()))
+
+
+def binding():
+    print(f"\n{BOUND_PODS} pods with shares onto {NODES} nodes by kube-scheduler, {ROUNDS} times with cleave-scheduler beside it and without")
+    with Stack("binding") as stack:
+        make_nodes(stack)
+        make_devices(stack, NODES)
+        port, health = free_port(), free_port()
+        ours = stack.start("scheduler", [BIN / "cleave-scheduler", "--kubeconfig", stack.kubeconfig, "--listen", f"127.0.0.1:{port}",
+                                         "--health-addr", f"127.0.0.1:{health}"])
+        until(lambda: ready(health), 300, "cleave-scheduler to be ready")
+        rates = {"alone": [], "beside": []}
+        before, server_before = cpu_s(ours.popen.pid), cpu_s(stack.server_pid())
+        for i in range(ROUNDS):
+            rates["alone"].append(pods_a_second(stack, f"alone-{i}"))
+            rates["beside"].append(pods_a_second(stack, f"beside-{i}", port))
+        alone, beside = (statistics.median(rates[way]) for way in ("alone", "beside"))
+        show("binding", "pods a second, kube-scheduler alone, median", f"{alone:.0f}")
+        show("binding", "pods a second, with cleave-scheduler, median", f"{beside:.0f}")
+        show("binding", "ratio of the medians", f"{beside / alone:.2f}", "aim 0.85")
+        ratios = [b / a for a, b in zip(rates["alone"], rates["beside"], strict=True)]
+        show("binding", "ratios, lowest and highest", f"{min(ratios):.2f} … {max(ratios):.2f}")
+        show("binding", "cleave-scheduler's CPU / the API server's", f"{cpu_s(ours.popen.pid) - before:.1f} / {cpu_s(stack.server_pid()) - server_before:.1f} s")
+
+
+# --- many pods onto one node ---
+
+
+def sums(folder):
+    """(MiB, percent, shares) by card, by the agent's records."""
+    found = {}
+    for file in (folder / "state/slots").glob("share.*.json"):
+        record = json.loads(file.read_text())
+        mib, percent, n = found.get(record["card"], (0, 0, 0))
+        found[record["card"]] = (mib + record["memoryMiB"], percent + record["computePercent"], n + 1)
+    return found
+
+
+def one_node():
+    """The kubelet is a stub that admits as fast as it is answered."""
+    print(f"\n{NODE_PODS} pods with shares admitted at once on a node of {CARDS} cards")
+    with stubbed("one-node", {"h100-80": CARDS}, slots=True) as host:
+        most = -(-NODE_PODS // CARDS) + 10
+        folder = host.kubelet.folder
+        host.node.want(*({"uuid": uuid, "mode": "native", "sharing": {"fractional": {"maxShares": most}}} for uuid in host.uuids))
+        host.kubelet.wait_counts({GPU: most * CARDS})
+        names = [f"many-{i:03d}" for i in range(NODE_PODS)]
+        limits = {GPU: "1", f"{GPU}mem": "1500", f"{GPU}cores": "1"}
+        for name in names:
+            container = {"name": "main", "image": "none", "resources": {"limits": limits}}
+            spec = {"nodeName": host.node.name, "containers": [container], "terminationGracePeriodSeconds": 0}
+            host.node.rig.scheduler.create(PODS, {"metadata": {"name": name}, "spec": spec})
+            host.node.rig.objects.append(f"{PODS}/{name}")
+        begin, admitted = time.monotonic(), []
+        for name in names:
+            host.kubelet.admit("default", name, {GPU: 1})
+            admitted.append(time.monotonic())
+        files = Path(folder) / "cdi"
+        wait_for(lambda: sum(f.name.startswith("share.") for f in files.iterdir()) == NODE_PODS, 60, "all shares")
+        done = time.monotonic()
+        show("one-node", "from the first admission to the last share's CDI file", f"{done - begin:.2f} s", "aim 3")
+        show("one-node", "of it after the last admission", f"{done - admitted[-1]:.2f} s")
+        steps = [b - a for a, b in itertools.pairwise([begin, *admitted])]
+        show("one-node", "an admission, p50 / p99", f"{ms(quantile(steps, 0.5))} / {ms(quantile(steps, 0.99))}")
+        given = sums(Path(folder))
+        over = [card for card, (mib, percent, _) in given.items() if mib > MIB or percent > 100]
+        show("one-node", "cards that are given out beyond what they have", len(over), "aim 0")
+        show("one-node", "shares on the cards, least and most", f"{min(n for _, _, n in given.values())} … {max(n for _, _, n in given.values())}")
