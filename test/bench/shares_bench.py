@@ -28,6 +28,8 @@ NODE_PODS = int(os.environ.get("BENCH_NODE_PODS", "300"))
 PODS = "/api/v1/namespaces/default/pods"
 GPU = "nvidia.com/gpu"
 SHARES = 10  # of a card
+HELD_MIB = 45000  # more than half of one
+WAKE_UPS = 20
 PATIENCE_S = 600
 
 
@@ -46,7 +48,7 @@ def make_nodes(stack):
         api.merge(f"{path}/status", {"status": {"capacity": resources, "allocatable": resources, "conditions": ready_now}})
         api.merge(path, {"spec": {"taints": None}})
 
-    in_parallel(NODES, make)(stack.api)
+    in_parallel(NODES + 1, make)(stack.api)
 
 
 class KubeScheduler:
@@ -96,11 +98,52 @@ def pods_a_second(stack, name, extender_port=None):
     return (BOUND_PODS - 1) / (max(bound.values()) - min(bound.values()))
 
 
+def waiting(stack, name, mib):
+    """A pod for the node that is kept for it."""
+    one = pod(name, schedulerName="cleave-scheduler", serviceAccountName="default", automountServiceAccountToken=False, nodeSelector={"bench": "room"})
+    one["spec"]["containers"][0]["resources"]["limits"] = {GPU: "1", f"{GPU}mem": str(mib)}
+    stack.api.call("POST", PODS, one)
+
+
+def wake_ups(stack, extender_port):
+    """Times from a pod's deletion to the binding of another that waits for its room: the sums of the node have enough, and no card has."""
+    stack.api.merge(f"/api/v1/nodes/{node_name(NODES)}", {"metadata": {"labels": {"bench": "room"}}})
+    events, bound, times = queue.Queue(), {}, []
+    stack.api.watch(f"{PODS}?fieldSelector=spec.schedulerName%3Dcleave-scheduler", events)
+    refused = queue.Queue()
+    stack.api.watch("/api/v1/events?fieldSelector=reason%3DFailedScheduling", refused)
+    scheduler = KubeScheduler(stack, "wake-ups", extender_port)
+
+    def wait_bound(name):
+        while name not in bound:
+            at, _, one = events.get(timeout=60)
+            if one["spec"].get("nodeName"):
+                bound.setdefault(one["metadata"]["name"], at)
+        return bound[name]
+
+    def wait_refused(name):
+        while refused.get(timeout=60)[2]["involvedObject"]["name"] != name:
+            pass
+
+    for i in range(CARDS):
+        waiting(stack, f"holds-{i}", HELD_MIB)
+        wait_bound(f"holds-{i}")
+    for i in range(WAKE_UPS):
+        name = f"holds-{i + CARDS}"
+        waiting(stack, name, HELD_MIB)
+        wait_refused(name)
+        begin = time.monotonic()
+        stack.api.call("DELETE", f"{PODS}/holds-{i}", {"gracePeriodSeconds": 0})
+        times.append(wait_bound(name) - begin)
+    scheduler.end()
+    return times
+
+
 def binding():
     print(f"\n{BOUND_PODS} pods with shares onto {NODES} nodes by kube-scheduler, {ROUNDS} times with cleave-scheduler beside it and without")
     with Stack("binding") as stack:
         make_nodes(stack)
-        make_devices(stack, NODES)
+        make_devices(stack, NODES + 1)
         port, health = free_port(), free_port()
         ours = stack.start("scheduler", [BIN / "cleave-scheduler", "--kubeconfig", stack.kubeconfig, "--listen", f"127.0.0.1:{port}",
                                          "--health-addr", f"127.0.0.1:{health}"])
@@ -117,6 +160,8 @@ def binding():
         ratios = [b / a for a, b in zip(rates["alone"], rates["beside"], strict=True)]
         show("binding", "ratios, lowest and highest", f"{min(ratios):.2f} … {max(ratios):.2f}")
         show("binding", "cleave-scheduler's CPU / the API server's", f"{cpu_s(ours.popen.pid) - before:.1f} / {cpu_s(stack.server_pid()) - server_before:.1f} s")
+        woken = wake_ups(stack, port)
+        show("binding", "a pod goes → one that waited for its room is bound, p50 / most", f"{ms(quantile(woken, 0.5))} / {ms(max(woken))}", "aim 200")
 
 
 # --- many pods onto one node ---
