@@ -399,6 +399,15 @@ class SimNode:
             raise NotYet(f"the status of Device {self.name} has no cards")
         return status["devices"]
 
+    def shares_told(self, by="uuid"):
+        """The shares of pods, as the status has them: {pod: [(card, MiB, percent)]}; a card by this field of it."""
+        found = {}
+        for card in self.cards_told():
+            for part in card.get("partitions", []):
+                for user in part.get("inUseBy", []):
+                    found.setdefault(user["name"], []).append((card[by], part["slice"]["memoryMiB"], part["slice"]["computePercent"]))
+        return found
+
     def card(self, gpu=0):
         """A card as the status has it, with its conditions."""
         told = [c for c in self.cards_told() if c["index"] == gpu]

@@ -203,16 +203,6 @@ def share(node, name, count=1, **words):
 SHOW = "trap 'exit 0' TERM; find /dev -name 'nvidia[0-9]*' | sort; env | grep CUDA_DEVICE | sort; sleep 3600 & wait"
 
 
-def told(node):
-    """Pods by the card of their shares, as the Device has them."""
-    found = {}
-    for card in node.cards_told():
-        for part in card.get("partitions", []):
-            for user in part.get("inUseBy", []):
-                found.setdefault(user["name"], []).append((card["uuid"], part["slice"]["memoryMiB"], part["slice"]["computePercent"]))
-    return found
-
-
 def chosen_cards(node, name):
     return [card["id"] for card in json.loads(node.api.get(node.pod_path(name))["metadata"]["annotations"][ALLOCATED])["gpu"]]
 
@@ -230,12 +220,12 @@ def test_shares_of_nvidias_cards_lie_where_its_scheduler_chose(shares):
     def wanted():
         return {name: [(card, *size) for card in chosen_cards(shares, name)] for name, size in pods.items()}
 
-    wait_for(lambda: told(shares) == wanted(), 30, lambda: f"the shares {wanted()}, not {told(shares)}")
+    wait_for(lambda: shares.shares_told() == wanted(), 30, lambda: f"the shares {wanted()}, not {shares.shares_told()}")
     seen = wait_for(lambda: shares.log(next(iter(pods))).splitlines(), 30, "the pod to say what it sees")
     assert seen[0].startswith("/dev/nvidia") and "CUDA_DEVICE_MEMORY_LIMIT_0=8192m" in seen and "CUDA_DEVICE_SM_LIMIT=30" in seen, seen
     for name in pods:
         shares.delete(name)
-    wait_for(lambda: not told(shares), 30, "the shares to go with their pods")
+    wait_for(lambda: not shares.shares_told(), 30, "the shares to go with their pods")
 
 
 def test_its_books_and_the_agents_agree_until_the_cards_are_full(shares):
@@ -249,17 +239,17 @@ def test_its_books_and_the_agents_agree_until_the_cards_are_full(shares):
     wait_free(shares, "50")
     late = share(shares, "late", core=50, memory_ratio=50)
     shares.wait_phase(late, "Running", timeout=60)
-    wait_for(lambda: {name: [s[0] for s in found] for name, found in told(shares).items()} == {name: chosen_cards(shares, name) for name in [*halves[1:], late]}, 30, lambda: f"the shares to lie as chosen, not {told(shares)}")
+    wait_for(lambda: {name: [s[0] for s in found] for name, found in shares.shares_told().items()} == {name: chosen_cards(shares, name) for name in [*halves[1:], late]}, 30, lambda: f"the shares to lie as chosen, not {shares.shares_told()}")
 
 
 def test_a_pod_of_two_cards_and_whole_cards_in_both_words(shares):
     both = share(shares, "both", count=2, gpu=200)
     shares.wait_phase(both, "Running", timeout=60)
     whole = sorted((card["uuid"], CARD_MIB, 100) for card in shares.cards_told())
-    wait_for(lambda: sorted(told(shares).get(both, [])) == whole, 30, lambda: f"both cards, not {told(shares)}")
+    wait_for(lambda: sorted(shares.shares_told().get(both, [])) == whole, 30, lambda: f"both cards, not {shares.shares_told()}")
     shares.delete(both)
     wait_free(shares, "200")
     pods = [scheduled(shares, f"whole-{i}", SHOW, {"nvidia.com/gpu": "1"}) for i in range(2)]
     for name in pods:
         shares.wait_phase(name, "Running", timeout=60)
-    wait_for(lambda: {n: [s[0] for s in found] for n, found in told(shares).items()} == {n: chosen_cards(shares, n) for n in pods}, 30, "each on the card that was chosen for it")
+    wait_for(lambda: {n: [s[0] for s in found] for n, found in shares.shares_told().items()} == {n: chosen_cards(shares, n) for n in pods}, 30, "each on the card that was chosen for it")
