@@ -204,13 +204,22 @@ def test_pods_of_gpushares_become_pods_of_shares(webhook):
 
 
 def test_pods_of_koordinators_get_their_slots(webhook):
+    policy = [f"--filename={ROOT}/config/koordinator-shares/pod-koordinator.yaml"]
     ask_about_others(webhook, "koordinator-shares")
-    webhook.serve(koordinator_shares="on")
-    webhook.keep()
-    webhook.until(webhook.is_served, "the webhook to be served")
-    one = OF_KOORDINATOR["memory alone is one"][0]
-    wait_for(lambda: SLOT in webhook.dry_run(one)["spec"]["containers"][0]["resources"]["limits"], 30, "the API server to ask")
-    check_koordinator(webhook.dry_run)
+    webhook.rig.cluster.kubectl("apply", "--server-side", *policy)
+    try:
+        bare = OF_KOORDINATOR["memory alone is one"][0]
+        wait_for(lambda: "and for no gpu.cleave.dev/share" in refusal(webhook, bare), 30, "the policy to be asked")
+        for what, (pod, slots) in OF_KOORDINATOR.items():
+            without = all(n is None for n in slots) or what == "slots that are there stay"
+            assert (refusal(webhook, pod) == "") == without, what
+        webhook.serve(koordinator_shares="on")
+        webhook.keep()
+        webhook.until(webhook.is_served, "the webhook to be served")
+        wait_for(lambda: refusal(webhook, bare) == "", 30, "the API server to ask")
+        check_koordinator(webhook.dry_run)
+    finally:
+        webhook.rig.cluster.kubectl("delete", *policy)
 
 
 def refusal(webhook, pod):

@@ -239,11 +239,13 @@ Test(admission, a_node_gets_resources_of_the_vendors_koordinators_and_gpushares)
 
 Test(admission, words_beside_which_koordinators_are_left_alone_are_those_of_the_webhook)
 {
-    auto_json json_t *docs = load("config/koordinator-defaults/pod-koordinator-defaults.yaml");
+    auto_json json_t *adds = load("config/koordinator-defaults/pod-koordinator-defaults.yaml");
+    auto_json json_t *refuses = load("config/koordinator-shares/pod-koordinator.yaml");
     auto_words struct words program = {0};
     add_table(&program, koordinator_pod_others);
-    expect_literals(variable(docs, "cleave-pod-koordinator-defaults", "others"), "", &program,
+    expect_literals(variable(adds, "cleave-pod-koordinator-defaults", "others"), "", &program,
                     "others");
+    expect_literals(variable(refuses, "cleave-pod-koordinator", "others"), "", &program, "others");
 }
 
 Test(admission, a_node_gets_the_annotations_of_the_schedulers)
