@@ -53,9 +53,20 @@ class Installed:
         ours = ("cleave-system", "cleave-node")
         kept = [o for o in yaml.safe_load_all(self.text) if o["kind"] != "Namespace" or o["metadata"]["name"] not in ours]
         self.rig.cluster.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", input=yaml.safe_dump_all(kept))
+        self.wait_no_policies()
         for part in ("namespace", "rbac", "admission"):
             self.rig.cluster.kubectl("apply", "--server-side", "-k", ROOT / "config" / part)
         self.rig.cluster.kubectl("apply", "--server-side", *files_of_components())
+
+
+    def wait_no_policies(self):
+        """A policy that is gone is asked for a moment more, and would answer for ours."""
+        path = f"/api/v1/nodes/{self.rig.nodes[0].name}?dryRun=All"
+        for account in ("cleave-controller", "cleave-scheduler"):
+            api = Api(self.rig.cluster, user=f"system:serviceaccount:cleave-system:{account}")
+            request = (api, "PATCH", path, {"metadata": {"labels": {"a": "b"}}}, MERGE)
+            wait_for(lambda r=request: refusal(*r) is None, 30, lambda r=request: f"the overlay's policies to go: {refusal(*r)}")
+            api.close()
 
 
 @pytest.fixture(params=OVERLAYS)
