@@ -489,6 +489,7 @@ def test_values_of_a_wrong_type_are_refused_by_name(wrong, helm, archive):
         ({"daemonsets": {"labels": {"app.kubernetes.io/component": "x"}}}, "scheduler.labels cannot have app.kubernetes.io/component"),
         ({"scheduler": {"labels": {"app.kubernetes.io/name": "x"}}}, "scheduler.labels cannot have app.kubernetes.io/name"),
         ({"scheduler": {"enabled": True}}, "scheduler.enabled goes with slots.enabled alone"),
+        ({"koordinatorShares": {"enabled": True}}, "koordinatorShares.enabled goes with slots.enabled alone"),
         ({"scheduler": {"kubeScheduler": {"image": ""}}}, "/scheduler/kubeScheduler/image"),
         ({"scheduler": {"webhook": {"enabled": True}}}, "scheduler.webhook.enabled goes with scheduler.enabled alone"),
         ({"scheduler": {"webhook": {"enabled": "yes"}}}, "/scheduler/webhook/enabled"),

@@ -207,6 +207,16 @@ def chosen_cards(node, name):
     return [card["id"] for card in json.loads(node.api.get(node.pod_path(name))["metadata"]["annotations"][ALLOCATED])["gpu"]]
 
 
+def wait_as_chosen(node, *pods):
+    """Waits until these pods have their shares, and no others, on the cards that were chosen for them."""
+    wanted = {name: chosen_cards(node, name) for name in pods}
+
+    def lie():
+        return {name: [card for card, _, _ in found] for name, found in node.shares_told().items()}
+
+    wait_for(lambda: lie() == wanted, 30, lambda: f"the shares to lie on {wanted}, not {lie()}")
+
+
 def test_shares_of_nvidias_cards_lie_where_its_scheduler_chose(shares):
     pods = {
         share(shares, "memory", core=30, memory="8Gi"): (8192, 30),
@@ -239,7 +249,7 @@ def test_its_books_and_the_agents_agree_until_the_cards_are_full(shares):
     wait_free(shares, "50")
     late = share(shares, "late", core=50, memory_ratio=50)
     shares.wait_phase(late, "Running", timeout=60)
-    wait_for(lambda: {name: [s[0] for s in found] for name, found in shares.shares_told().items()} == {name: chosen_cards(shares, name) for name in [*halves[1:], late]}, 30, lambda: f"the shares to lie as chosen, not {shares.shares_told()}")
+    wait_as_chosen(shares, *halves[1:], late)
 
 
 def test_a_pod_of_two_cards_and_whole_cards_in_both_words(shares):
@@ -252,4 +262,4 @@ def test_a_pod_of_two_cards_and_whole_cards_in_both_words(shares):
     pods = [scheduled(shares, f"whole-{i}", SHOW, {"nvidia.com/gpu": "1"}) for i in range(2)]
     for name in pods:
         shares.wait_phase(name, "Running", timeout=60)
-    wait_for(lambda: {n: [s[0] for s in found] for n, found in shares.shares_told().items()} == {n: chosen_cards(shares, n) for n in pods}, 30, "each on the card that was chosen for it")
+    wait_as_chosen(shares, *pods)

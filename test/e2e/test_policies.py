@@ -29,7 +29,7 @@ class Installed:
     """An overlay's objects in place of config's, whose bindings and policies go meanwhile."""
 
     def __init__(self, rig, folder, name):
-        self.rig = rig
+        self.rig, self.node = rig, rig.node(start=False)
         self.ns, self.agents_ns, self.account, text = OVERLAYS[name]
         self.agent, self.scheduler = (self.account.replace("controller", name) for name in ("agent", "scheduler"))
         self.text = yaml.safe_dump_all(render(rig, folder, text))
@@ -58,10 +58,9 @@ class Installed:
             self.rig.cluster.kubectl("apply", "--server-side", "-k", ROOT / "config" / part)
         self.rig.cluster.kubectl("apply", "--server-side", *files_of_components())
 
-
     def wait_no_policies(self):
         """A policy that is gone is asked for a moment more, and would answer for ours."""
-        path = f"/api/v1/nodes/{self.rig.nodes[0].name}?dryRun=All"
+        path = f"/api/v1/nodes/{self.node.name}?dryRun=All"
         for account in ("cleave-controller", "cleave-scheduler"):
             api = Api(self.rig.cluster, user=f"system:serviceaccount:cleave-system:{account}")
             request = (api, "PATCH", path, {"metadata": {"labels": {"a": "b"}}}, MERGE)

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from conftest import ROOT, wait_for
 from extender import free_port, shipped_arguments
-from share_defaults import CASES, GIB, GPU, OF_GPUSHARE, OF_KOORDINATOR, OURS, SIZES, SLOT, body, check_cases, check_gpushare, check_koordinator, container, shares
+from share_defaults import CASES, GIB, GPU, OF_GPUSHARE, OF_KOORDINATOR, OURS, SIZES, body, check_cases, check_gpushare, check_koordinator, container, shares
 from stack import RESTRICTED, ApiError, fetch, rig  # noqa: F401
 
 CONFIG = ROOT / "config" / "scheduler-webhook"
@@ -171,55 +171,50 @@ NO_SHARE_OF_THEIR_SIZE = [
 ]
 
 
-def ask_about_others(webhook, component):
-    """The webhook is asked about the pods that this component of config/ has it asked about."""
-    (asked,) = (
-        p
-        for p in yaml.safe_load((ROOT / "config" / component / "kustomization.yaml").read_text())["patches"]
-        if p["target"]["kind"] == "MutatingWebhookConfiguration"
-    )
+@contextlib.contextmanager
+def others_words(webhook, component, bare, why):
+    """A component of config/: its policy refuses this pod, to which nothing was added, and the webhook is asked about it once it is served."""
+    folder = ROOT / "config" / component
+    made = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    (asked,) = (p for p in made["patches"] if p["target"]["kind"] == "MutatingWebhookConfiguration")
     ((_, path, expression),) = (step.values() for step in yaml.safe_load(asked["patch"]))
     hook = webhook.api.get(HOOK)
     assert path == "/webhooks/0/matchConditions/0/expression"
     hook["webhooks"][0]["matchConditions"][0]["expression"] = expression
     webhook.api.merge(HOOK, {"webhooks": hook["webhooks"]})
+    policies = [f"--filename={folder / name}" for name in made["resources"]]
+    webhook.rig.cluster.kubectl("apply", "--server-side", *policies)
+    try:
+        wait_for(lambda: why in refusal(webhook, bare), 30, "the policy to be asked")
+        yield
+    finally:
+        webhook.rig.cluster.kubectl("delete", *policies)
+
+
+def serve_others(webhook, bare, **flags):
+    webhook.serve(**flags)
+    webhook.keep()
+    webhook.until(webhook.is_served, "the webhook to be served")
+    wait_for(lambda: refusal(webhook, bare) == "", 30, "the API server to ask")
 
 
 def test_pods_of_gpushares_become_pods_of_shares(webhook):
-    policy = [f"--filename={ROOT}/config/gpushare/pod-gpushare.yaml"]
-    ask_about_others(webhook, "gpushare")
-    webhook.rig.cluster.kubectl("apply", "--server-side", *policy)
-    try:
-        bare = OF_GPUSHARE["its GiB are one share"][0]
-        wait_for(lambda: "asks for aliyun.com/gpu-mem and no share" in refusal(webhook, bare), 30, "the policy to be asked")
-        webhook.serve(gpushare="on")
-        webhook.keep()
-        webhook.until(webhook.is_served, "the webhook to be served")
-        wait_for(lambda: refusal(webhook, bare) == "", 30, "the API server to ask")
+    bare = OF_GPUSHARE["its GiB are one share"][0]
+    with others_words(webhook, "gpushare", bare, "asks for aliyun.com/gpu-mem and no share"):
+        serve_others(webhook, bare, gpushare="on")
         check_gpushare(webhook.dry_run)
         for limits, why in NO_SHARE_OF_THEIR_SIZE:
             assert why in refusal(webhook, body(container(limits))), limits
-    finally:
-        webhook.rig.cluster.kubectl("delete", *policy)
 
 
 def test_pods_of_koordinators_get_their_slots(webhook):
-    policy = [f"--filename={ROOT}/config/koordinator-shares/pod-koordinator.yaml"]
-    ask_about_others(webhook, "koordinator-shares")
-    webhook.rig.cluster.kubectl("apply", "--server-side", *policy)
-    try:
-        bare = OF_KOORDINATOR["memory alone is one"][0]
-        wait_for(lambda: "and for no gpu.cleave.dev/share" in refusal(webhook, bare), 30, "the policy to be asked")
+    bare = OF_KOORDINATOR["memory alone is one"][0]
+    with others_words(webhook, "koordinator-shares", bare, "and for no gpu.cleave.dev/share"):
         for what, (pod, slots) in OF_KOORDINATOR.items():
             without = all(n is None for n in slots) or what == "slots that are there stay"
             assert (refusal(webhook, pod) == "") == without, what
-        webhook.serve(koordinator_shares="on")
-        webhook.keep()
-        webhook.until(webhook.is_served, "the webhook to be served")
-        wait_for(lambda: refusal(webhook, bare) == "", 30, "the API server to ask")
+        serve_others(webhook, bare, koordinator_shares="on")
         check_koordinator(webhook.dry_run)
-    finally:
-        webhook.rig.cluster.kubectl("delete", *policy)
 
 
 def refusal(webhook, pod):
