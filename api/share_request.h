@@ -22,8 +22,8 @@
 #define SHARE_COMPUTE        "nvidia.com/gpucores"
 #define SHARE_PRIORITY       "nvidia.com/priority"
 
-/* Beside words that no device plugin serves, Koordinator's (interop/koordinator_pod.h): so many
- * shares of the container's are asked for at the kubelet. */
+/* The number of shares that a container asks the kubelet for where it says how much in words that no
+ * device plugin serves: Koordinator's (interop/koordinator_pod.h). */
 #define SHARE_SLOT "gpu.cleave.dev/share"
 
 enum {

@@ -19,16 +19,17 @@ enum {
 /* --- Amounts --- */
 
 struct words {
-    bool has_gpu, has_core, has_memory, has_ratio;
-    int64_t gpu, core, memory, ratio, cards;
+    bool has_gpu;
+    int64_t gpu;
+    struct koordinator_pod_amounts a;
 };
 
 static const struct jx_field word_fields[] =
     {JX_P(words, gpu, has_gpu, KOORDINATOR_GPU, JX_QUANTITY),
-     JX_P(words, core, has_core, KOORDINATOR_CORE, JX_QUANTITY),
-     JX_P(words, memory, has_memory, KOORDINATOR_MEMORY, JX_QUANTITY),
-     JX_P(words, ratio, has_ratio, KOORDINATOR_RATIO, JX_QUANTITY),
-     JX_F(words, cards, KOORDINATOR_SHARED, JX_QUANTITY),
+     JX_P(words, a.core, a.has_core, KOORDINATOR_CORE, JX_QUANTITY),
+     JX_P(words, a.memory, a.has_memory, KOORDINATOR_MEMORY, JX_QUANTITY),
+     JX_P(words, a.ratio, a.has_ratio, KOORDINATOR_RATIO, JX_QUANTITY),
+     JX_F(words, a.cards, KOORDINATOR_SHARED, JX_QUANTITY),
      {0}};
 
 int koordinator_pod_amounts(const json_t *list, struct koordinator_pod_amounts *ret, struct err *e)
@@ -36,17 +37,15 @@ int koordinator_pod_amounts(const json_t *list, struct koordinator_pod_amounts *
     struct words w = {0};
     if (json_is_object(list))
         TRY(jx_decode(list, word_fields, &w, e));
-    *ret = (struct koordinator_pod_amounts){.has_core = w.has_gpu || w.has_core,
-                                            .has_memory = w.has_memory,
-                                            .has_ratio = w.has_gpu || w.has_ratio,
-                                            .core = w.has_gpu ? w.gpu : w.core,
-                                            .memory = w.memory,
-                                            .ratio = w.has_gpu ? w.gpu : w.ratio,
-                                            .cards = w.cards};
+    if (w.has_gpu) {
+        w.a.has_core = w.a.has_ratio = true;
+        w.a.core = w.a.ratio = w.gpu;
+    }
+    *ret = w.a;
     return 0;
 }
 
-/* Of shares. 0 of something is none of it to Koordinator's scheduler (deviceshare/utils.go). */
+/* An amount of 0 is none to Koordinator's scheduler (deviceshare/utils.go). */
 static bool asks_for_memory(const struct koordinator_pod_amounts *a)
 {
     return a->memory > 0 || a->ratio > 0;
@@ -106,7 +105,7 @@ static int memory_of(int64_t bytes, int64_t shares, unsigned *ret, struct err *e
     return 0;
 }
 
-/* What Koordinator's scheduler would not give: it counts other cards, or none. */
+/* Koordinator's scheduler would not give such shares: it counts other cards for them, or none. */
 static int check_words(const struct koordinator_pod_amounts *a, int64_t shares, struct err *e)
 {
     if (!asks_for_memory(a))
@@ -173,7 +172,7 @@ static bool is_of_others(const char *resource)
     return false;
 }
 
-/* As many cards as Koordinator's scheduler looks for (deviceshare/devicehandler_gpu.go). */
+/* The number of cards that Koordinator's scheduler looks for (deviceshare/devicehandler_gpu.go). */
 static int64_t cards_of(const struct koordinator_pod_amounts *a)
 {
     if (!asks_for_memory(a))
@@ -205,8 +204,8 @@ static bool is_sidecar(const json_t *init_container)
     return policy && strcmp(policy, "Always") == 0;
 }
 
-/* Where a container's shares stand among those of the containers that run beside it: beside an init
- * container the sidecars before it, beside an app all of them and all apps. */
+/* The place of a container's shares among those of the containers that run at the same time: the
+ * sidecars before an init container, or all sidecars and all apps. */
 struct rank {
     int64_t first, all;
     bool found;
@@ -237,7 +236,8 @@ static int rank_of(const json_t *pod, const char *container, const char *resourc
     return 0;
 }
 
-/* Of as many cards as shares each has its own; of fewer, each card is for equally many. */
+/* Each share has a card of its own where there are as many; fewer cards are each for equally many
+ * shares. */
 static const json_t *card_of(const json_t *cards, const struct rank *r, size_t nth)
 {
     size_t n = json_array_size(cards);
@@ -248,7 +248,7 @@ static const json_t *card_of(const json_t *cards, const struct rank *r, size_t n
     return json_array_get(cards, n < all ? at / (all / n) : at);
 }
 
-/* No card is for the container's nth share: why. */
+/* Says why no card is for the container's nth share. */
 static int refuse(const json_t *cards, const struct rank *r, const char *container, size_t nth,
                   struct err *e)
 {

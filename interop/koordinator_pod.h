@@ -17,7 +17,7 @@
 /* Annotation of a pod, written by the scheduler: {"gpu":[{"minor":0,"id":"GPU-…"}]}. */
 #define KOORDINATOR_ALLOCATED "scheduling.koordinator.sh/device-allocated"
 
-/* What a list of resources says, of all its cards together. What it does not name is 0. */
+/* The amounts in a list of resources, of all its cards together; one that it does not name is 0. */
 struct koordinator_pod_amounts {
     bool has_core, has_memory, has_ratio;
     int64_t core;   /* percent of a card's compute */
@@ -31,12 +31,12 @@ struct koordinator_pod_amounts {
 int koordinator_pod_amounts(const json_t *list, struct koordinator_pod_amounts *ret,
                             struct err *e) MUST_CHECK;
 
-/* With what a resource's name begins beside which Koordinator's words are not of NVIDIA's cards, or
- * which has its slots already; ends with NULL. */
+/* Beginnings of resources' names, with NULL at the end. In a container that names such a resource,
+ * Koordinator's words are not of NVIDIA's cards, or have their slots already. */
 extern const char *const koordinator_pod_others[];
-/* How many SHARE_SLOT a container means that asks for cards in Koordinator's words alone, by its
- * limits: as many as Koordinator's scheduler looks for cards. 0: it names no card's memory, or a
- * resource of koordinator_pod_others; or what it says cannot be meant. */
+/* The number of SHARE_SLOT that belongs to the limits of a container which asks for cards in
+ * Koordinator's words alone: as many as Koordinator's scheduler looks for cards. 0: the container
+ * names no card's memory, or a resource of koordinator_pod_others; or what it says cannot be meant. */
 int64_t koordinator_pod_slots(const json_t *container);
 
 /* The shares of a container that asks for SHARE_SLOT; a count of 0 where it does not. Memory is

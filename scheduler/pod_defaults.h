@@ -20,7 +20,7 @@
  * config/koordinator-defaults has that rule. Pure.
  */
 
-/* Whose words are ours to read. */
+/* The others whose words count. */
 struct pod_defaults_words {
     bool gpushare, koordinator;
 };

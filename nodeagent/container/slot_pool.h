@@ -29,7 +29,7 @@ extern const struct slot_pool_words slot_pools[SLOT_N_POOLS];
 enum slot_pool slot_pool_of(unsigned slot);
 /* True for the slots of both pools of shares. */
 bool slot_is_share(unsigned slot);
-/* The first of them, and the one behind the last. */
+/* The first slot of the pools of shares, and the one behind their last. */
 #define SLOT_SHARES_FIRST (SLOT_POOL_SHARE * SLOT_POOL_SIZE)
 #define SLOT_SHARES_END   SLOT_MAX
 /* The slot's number in its pool, from 0. */

@@ -26,19 +26,19 @@ struct build {
     size_t card_index; /* index of the current card */
     bool shares;       /* there is a pool of shares */
     struct device_slots held;
-    /* Of slices, and of shares. */
+    /* The room on all cards for one kind of slots. */
     struct room {
         const struct gpu_card *card; /* the first card of it */
         unsigned n, room;            /* slots; and how many of them may be held */
         unsigned adopted;            /* of the pods that count as holding one, and hold none */
         struct device_slots made;    /* slots with a slice or share */
         struct device_slots sound;   /* of shares: those on a card that is on offer */
-    } slices, share;
+    } slice_room, share_room;
 };
 
 static const struct room *room_of(const struct build *b, unsigned slot)
 {
-    return slot_is_share(slot) ? &b->share : &b->slices;
+    return slot_is_share(slot) ? &b->share_room : &b->slice_room;
 }
 
 static const struct device_want *want_of(const struct build *b, const struct gpu_card *card)
@@ -278,7 +278,7 @@ static bool note_nodes(struct build *b, const struct gpu_card *card)
 static void count_slots(struct build *b, const struct card_view *v, bool healthy)
 {
     const struct gpu_card *card = &v->card;
-    struct room *r = &b->slices;
+    struct room *r = &b->slice_room;
     bool has_nodes = note_nodes(b, card);
     if (!r->card)
         r->card = card;
@@ -299,7 +299,7 @@ static const struct shares *shares_of(const struct build *b)
 static bool note_shares(struct build *b, const struct gpu_card *card, bool healthy)
 {
     const struct shares *shares = shares_of(b);
-    struct room *r = &b->share;
+    struct room *r = &b->share_room;
     const struct vendor *v = vendor_find(card->vendor);
     bool any = v && v->has_shares && shares_are_in_doubt(shares);
     if (any)
@@ -324,7 +324,7 @@ static bool note_shares(struct build *b, const struct gpu_card *card, bool healt
 
 static void count_shares(struct build *b, const struct share_card *c, bool healthy)
 {
-    struct room *r = &b->share;
+    struct room *r = &b->share_room;
     bool has_nodes = note_nodes(b, c->card);
     if (!r->card)
         r->card = c->card;

@@ -111,7 +111,7 @@ static bool is_of_container(const struct binding *b, const struct holder *h)
            strcmp(b->container, h->container) == 0;
 }
 
-static bool is_of_shares(const struct binding *b)
+static bool binds_shares(const struct binding *b)
 {
     return slot_is_share(slot_at(b->pool, 0));
 }
@@ -284,7 +284,7 @@ static int read_wishes(const struct late_binding *l, struct binding *b, const js
     const char *uid = pod_answer_uid(pod);
     if (!node || strcmp(node, l->d.node) != 0 || !uid)
         return err_set(e, ERR_CONFLICT, "the pod of this name is not on this node");
-    TRY(is_of_shares(b) ? read_share(b, pod, e) : read_slices(b, pod, e));
+    TRY(binds_shares(b) ? read_share(b, pod, e) : read_slices(b, pod, e));
     b->known = true;
     xstr_set(&b->uid, uid);
     return 0;
@@ -370,7 +370,7 @@ static int choose(const struct binding *b, const struct slot_rooms *rooms, struc
                   struct err *e)
 {
     auto_free struct slot_place *places = xcalloc(b->n_slots, sizeof(*places));
-    if (is_of_shares(b))
+    if (binds_shares(b))
         return share_place(&rooms->shares, &b->share, ret, e);
     TRY(slot_place(rooms->cards, rooms->n_cards, b->slots, b->wishes, b->n_slots, places, e));
     for (size_t i = 0; i < b->n_slots; i++) {
@@ -414,10 +414,10 @@ static bool prepare(struct late_binding *l, struct binding *b, const struct slot
     if (choose(b, rooms, ret, &e) == 0)
         return true;
     clear_cards(ret);
-    if (is_of_shares(b) ? gate->shares_may_come : gate->slices_may_come)
+    if (binds_shares(b) ? gate->shares_may_come : gate->slices_may_come)
         return false;
     /* A share that another pod left under the slot takes no room: it is not counted. */
-    if (!is_of_shares(b) && !b->tried && has_any_made(b, made)) {
+    if (!binds_shares(b) && !b->tried && has_any_made(b, made)) {
         (void)err_move(&ret->unplaced, &e);
         return true;
     }
@@ -593,7 +593,7 @@ bool late_binding_news(struct late_binding *l, struct unbound *ret)
         if (!b->trouble || !b->news)
             continue;
         b->news = false;
-        *ret = (struct unbound){is_of_shares(b), b->ns, b->pod, b->uid, b->container, b->trouble};
+        *ret = (struct unbound){binds_shares(b), b->ns, b->pod, b->uid, b->container, b->trouble};
         return true;
     }
     return p != NULL;

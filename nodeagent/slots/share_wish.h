@@ -37,8 +37,8 @@ struct share_wish {
 
 /* The wish of a container with so many slots of a pool of shares, of the pod (the object, as JSON).
  * ERR_INVALID: resources or annotations cannot be meant, do not agree with each other, or with the
- * number of slots. ERR_NOT_FOUND: the pod has no such container. Others as allocation_parse. *ret is set where 0 is returned;
- * free it with share_wish_done. */
+ * number of slots. ERR_NOT_FOUND: the pod has no such container. Others as allocation_parse. *ret is
+ * set where 0 is returned; free it with share_wish_done. */
 int share_wish_of(const json_t *pod, const char *container, enum slot_pool pool, size_t n_slots,
                   struct share_wish *ret, struct err *e) MUST_CHECK;
 void share_wish_done(struct share_wish *w);
