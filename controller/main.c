@@ -6,6 +6,7 @@
 
 #include "base/duration.h"
 #include "base/log.h"
+#include "base/log_options.h"
 #include "base/num.h"
 #include "base/options.h"
 #include "base/rng.h"
@@ -39,9 +40,9 @@ enum { MALLOC_ARENAS = 2 };
 struct flags {
     const char *kubeconfig, *namespace, *lease_name, *identity, *pod_name;
     const char *lease_duration, *renew_deadline, *retry_period;
-    const char *health_addr, *metrics_addr, *workers, *level, *format, *koordinator, *hami,
-        *gpushare;
+    const char *health_addr, *metrics_addr, *workers, *koordinator, *hami, *gpushare;
     struct metrics_access access;
+    struct log_options log;
     bool leader_elect, version, help;
 };
 
@@ -376,17 +377,11 @@ static int read_flags(struct flags *f, int argc, char **argv, struct numbers *re
          .text = &f->gpushare,
          .help = "on: nodes whose cards are shared offer gpushare's resources, aliyun.com/gpu-mem "
                  "and gpu-count"},
-        {.name = "log-level",
-         .value = "LEVEL",
-         .text = &f->level,
-         .help = "debug, info, warn or error"},
-        {.name = "log-format", .value = "FORMAT", .text = &f->format, .help = "logfmt or json"},
+        LOG_OPTIONS(&f->log),
         {.name = "version", .on = &f->version, .help = "print the version"},
         {.name = "help", .letter = 'h', .on = &f->help, .help = "print this"},
         {0},
     };
-    enum log_level level;
-    enum log_format format;
     size_t n;
     TRY(options_parse(defs, argc, argv, /* operands= */ NULL, /* max= */ 0, &n, e));
     TRY(options_number("workers", f->workers, 1, MAX_WORKERS, &ret->workers, e));
@@ -397,9 +392,7 @@ static int read_flags(struct flags *f, int argc, char **argv, struct numbers *re
     TRY(listen_socket_check_addr("health-addr", f->health_addr, e));
     TRY(listen_socket_check_addr("metrics-addr", f->metrics_addr, e));
     TRY(metrics_access_check(&f->access, &ret->token, e));
-    TRY(log_level_parse(f->level, &level, e));
-    TRY(log_format_parse(f->format, &format, e));
-    log_setup(level, format, STDERR_FILENO);
+    TRY(log_options_apply(&f->log, e));
     if (f->help)
         options_help("cleave-controller [FLAGS]",
                      "Resolves GPUProfiles, MIGConfigs and node labels into each node's Device, "
@@ -423,8 +416,7 @@ int main(int argc, char **argv)
                       .koordinator = "auto",
                       .hami = "on",
                       .gpushare = "off",
-                      .level = "info",
-                      .format = "logfmt"};
+                      .log = LOG_OPTIONS_DEFAULT};
     struct numbers n;
     (void)mallopt(M_ARENA_MAX, MALLOC_ARENAS);
     json_set_alloc_funcs(xmalloc, free);

@@ -2,10 +2,10 @@
 #include "scheduler/certificate_command.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/duration.h"
 #include "base/log.h"
+#include "base/log_options.h"
 #include "base/options.h"
 #include "base/rng.h"
 #include "base/xalloc.h"
@@ -26,8 +26,8 @@ enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
 #define MIN_VALID_MS (INT64_C(10) * 1000)
 
 struct flags {
-    const char *kubeconfig, *ns, *secret, *configuration, *host, *valid, *health_addr, *level,
-        *format;
+    const char *kubeconfig, *ns, *secret, *configuration, *host, *valid, *health_addr;
+    struct log_options log;
     int64_t valid_ms;
     bool help;
 };
@@ -160,16 +160,12 @@ static int run(const struct flags *f, char *const environment[], struct err *e)
 
 static int check_flags(struct flags *f, struct err *e)
 {
-    enum log_level level;
-    enum log_format format;
     TRY(listen_socket_check_addr("health-addr", f->health_addr, e));
     if (duration_parse(f->valid, MIN_VALID_MS, CERTIFICATE_MAX_VALID_MS, &f->valid_ms, e) < 0)
         return err_wrap(e, "--valid-for");
     TRY(options_check_utf8("--secret", f->secret, e));
     TRY(options_check_utf8("--configuration", f->configuration, e));
-    TRY(log_level_parse(f->level, &level, e));
-    TRY(log_format_parse(f->format, &format, e));
-    log_setup(level, format, STDERR_FILENO);
+    TRY(log_options_apply(&f->log, e));
     return 0;
 }
 
@@ -205,11 +201,7 @@ static int read_flags(struct flags *f, int argc, char **argv, struct err *e)
          .value = "ADDR",
          .text = &f->health_addr,
          .help = "where to serve /healthz and /readyz (\":8083\"); \"\": nowhere"},
-        {.name = "log-level",
-         .value = "LEVEL",
-         .text = &f->level,
-         .help = "debug, info, warn or error"},
-        {.name = "log-format", .value = "FORMAT", .text = &f->format, .help = "logfmt or json"},
+        LOG_OPTIONS(&f->log),
         {.name = "help", .letter = 'h', .on = &f->help, .help = "print this"},
         {0},
     };
@@ -231,8 +223,7 @@ int certificate_command_main(int argc, char **argv, char *const environment[])
                       .configuration = "cleave-pod-defaults",
                       .valid = "2160h",
                       .health_addr = "",
-                      .level = "info",
-                      .format = "logfmt"};
+                      .log = LOG_OPTIONS_DEFAULT};
     if (read_flags(&f, argc, argv, &e) < 0) {
         (void)fprintf(stderr, "cleave-scheduler " CERTIFICATE_VERB ": %s\n", err_msg(&e));
         return EXIT_USAGE;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/log_options.h"
 #include "base/options.h"
 #include "base/rng.h"
 #include "base/xalloc.h"
@@ -42,8 +43,9 @@ enum { REQUEST_MS = 15000 };
 
 struct flags {
     const char *kubeconfig, *listen, *health_addr, *metrics_addr, *hami_metrics, *webhook_addr,
-        *gpushare_pods, *koordinator_shares, *level, *format;
+        *gpushare_pods, *koordinator_shares;
     struct metrics_access access;
+    struct log_options log;
     enum hami_names hami;
     struct tls_files webhook_tls, extender_tls;
     struct pod_defaults_words words;
@@ -259,8 +261,6 @@ static int check_listen(const struct flags *f, struct err *e)
 
 static int check_flags(struct flags *f, struct err *e)
 {
-    enum log_level level;
-    enum log_format format;
     TRY(check_listen(f, e));
     TRY(listen_socket_check_addr("health-addr", f->health_addr, e));
     TRY(listen_socket_check_addr("metrics-addr", f->metrics_addr, e));
@@ -270,9 +270,7 @@ static int check_flags(struct flags *f, struct err *e)
                        e));
     TRY(metrics_access_check(&f->access, &f->token, e));
     TRY(hami_names_parse(f->hami_metrics, &f->hami, e));
-    TRY(log_level_parse(f->level, &level, e));
-    TRY(log_format_parse(f->format, &format, e));
-    log_setup(level, format, STDERR_FILENO);
+    TRY(log_options_apply(&f->log, e));
     return 0;
 }
 
@@ -340,11 +338,7 @@ static int read_flags(struct flags *f, int argc, char **argv, struct err *e)
          .value = "PATH",
          .text = &f->webhook_tls.key,
          .help = "the certificate's private key, PEM"},
-        {.name = "log-level",
-         .value = "LEVEL",
-         .text = &f->level,
-         .help = "debug, info, warn or error"},
-        {.name = "log-format", .value = "FORMAT", .text = &f->format, .help = "logfmt or json"},
+        LOG_OPTIONS(&f->log),
         {.name = "version", .on = &f->version, .help = "print the version"},
         {.name = "help", .letter = 'h', .on = &f->help, .help = "print this"},
         {0},
@@ -372,8 +366,7 @@ int main(int argc, char **argv)
                       .koordinator_shares = "off",
                       .access = METRICS_ACCESS_DEFAULT,
                       .hami_metrics = "none",
-                      .level = "info",
-                      .format = "logfmt"};
+                      .log = LOG_OPTIONS_DEFAULT};
     (void)mallopt(M_ARENA_MAX, MALLOC_ARENAS);
     json_set_alloc_funcs(xmalloc, free);
     if (argc > 1 && strcmp(argv[1], HTTP_CHILD_VERB) == 0)

@@ -42,10 +42,6 @@ static int read_seconds(const char *flag, const char *text, int64_t *ret_ms, str
 
 static int check_flags(struct run_flags *f, const struct texts *t, struct err *e)
 {
-    enum log_level level;
-    enum log_format format;
-    TRY(log_level_parse(f->level, &level, e));
-    TRY(log_format_parse(f->format, &format, e));
     TRY(parse_resources(t->resources, &f->resource_publisher, e));
     TRY(options_switch("koordinator-shares", t->koordinator_shares, "on", &f->koordinator_shares,
                        e));
@@ -57,7 +53,7 @@ static int check_flags(struct run_flags *f, const struct texts *t, struct err *e
     TRY(listen_socket_check_addr("health-addr", f->health, e));
     TRY(listen_socket_check_addr("metrics-addr", f->metrics, e));
     TRY(metrics_access_check(&f->access, &token, e));
-    log_setup(level, format, STDERR_FILENO);
+    TRY(log_options_apply(&f->log, e));
     if (!f->node || !*f->node)
         return err_set(e, ERR_INVALID, "--node-name (or $NODE_NAME) is missing");
     return options_check_utf8("--node-name (or $NODE_NAME)", f->node, e);
@@ -129,8 +125,7 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
         .health = ":8081",
         .metrics = ":8080",
         .access = METRICS_ACCESS_DEFAULT,
-        .level = "info",
-        .format = "logfmt",
+        .log = LOG_OPTIONS_DEFAULT,
         .kubelet_dir = "/var/lib/kubelet",
         .cdi_dir = "/var/run/cdi",
     };
@@ -211,8 +206,7 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
         {"health-addr", 0, NULL, "ADDR", "/healthz and /readyz; empty: off", &f.health, NULL},
         {"metrics-addr", 0, NULL, "ADDR", "/metrics; empty: off", &f.metrics, NULL},
         METRICS_ACCESS_OPTIONS(&f.access),
-        {"log-level", 0, NULL, "LEVEL", "debug, info, warn or error", &f.level, NULL},
-        {"log-format", 0, NULL, "FORMAT", "logfmt or json", &f.format, NULL},
+        LOG_OPTIONS(&f.log),
         {"help", 'h', NULL, NULL, "show this", NULL, &help},
         {0},
     };

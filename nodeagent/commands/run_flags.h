@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "base/log_options.h"
 
 #include "nodeagent/commands/host.h"
 #include "nodeagent/offer/plugin_config.h"
@@ -19,7 +20,7 @@
 struct run_flags {
     struct host_flags host;
     const char *kubeconfig, *node;
-    const char *health, *metrics, *level, *format;
+    const char *health, *metrics;
     int64_t resync_ms, call_deadline_ms, settle_ms; /* settle_ms: --health-settle-seconds */
     int resource_publisher; /* --resources, enum api_publisher. API_PUBLISHER_OTHER, the word "none":
                                another device plugin serves the kubelet, which is only observed */
@@ -33,6 +34,7 @@ struct run_flags {
     const char *mps_root, *mps_control, *device_infos;
     bool koordinator_shares;
     struct metrics_access access;
+    struct log_options log;
 };
 
 enum run_flags_what { RUN_FLAGS_GO, RUN_FLAGS_HELP };
