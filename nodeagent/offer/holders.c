@@ -8,10 +8,11 @@
 
 #include "nodeagent/offer/device_id.h"
 
+/* id: without a replica's suffix. */
 static bool is_replica_of(const char *id_with_replica, const char *id)
 {
-    size_t len = device_id_base(id_with_replica);
-    return strncmp(id_with_replica, id, len) == 0 && id[len] == '\0';
+    size_t len = strlen(id);
+    return strncmp(id_with_replica, id, len) == 0 && device_id_base(id_with_replica) == len;
 }
 
 void holder_done(struct holder *h)
@@ -55,6 +56,28 @@ static bool is_in(const struct holder *list, size_t n, const char *id)
     return false;
 }
 
+/* The first listed holder whose id is not before this one. Those that begin with it follow each other
+ * from there. */
+static size_t first_at(const struct holders *h, const char *id)
+{
+    size_t low = 0;
+    size_t high = h->n_listed;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(h->listed[middle].id, id) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool is_listed(const struct holders *h, const char *id)
+{
+    size_t at = first_at(h, id);
+    return at < h->n_listed && strcmp(h->listed[at].id, id) == 0;
+}
+
 /* A list that was asked for before the grant does not count, even if it shows the id: that may be
  * the earlier pod. True: a grant has ended. */
 static bool settle_grants(struct holders *h, int64_t asked_mono_ms)
@@ -62,7 +85,7 @@ static bool settle_grants(struct holders *h, int64_t asked_mono_ms)
     size_t n = 0;
     for (size_t i = 0; i < h->n_grants; i++) {
         struct grant *g = &h->grants[i];
-        bool shown = asked_mono_ms > g->mono_ms && is_in(h->listed, h->n_listed, g->id);
+        bool shown = asked_mono_ms > g->mono_ms && is_listed(h, g->id);
         if (shown || asked_mono_ms >= g->mono_ms + HOLDERS_GRANT_MS)
             free(g->id);
         else
@@ -182,9 +205,13 @@ bool holders_has_card(const struct holders *h, const char *uuid)
 
 const struct holder *holders_get(const struct holders *h, const char *id, size_t i)
 {
-    for (size_t k = 0; k < h->n_listed; k++)
+    size_t len = strlen(id);
+    for (size_t k = first_at(h, id); k < h->n_listed; k++) {
+        if (strncmp(h->listed[k].id, id, len) != 0)
+            return NULL;
         if (is_replica_of(h->listed[k].id, id) && i-- == 0)
             return &h->listed[k];
+    }
     return NULL;
 }
 

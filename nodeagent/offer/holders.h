@@ -26,7 +26,7 @@ struct holder {
 };
 
 struct holders {
-    struct holder *listed;
+    struct holder *listed; /* by id */
     size_t n_listed;
     struct grant {
         char *id;
