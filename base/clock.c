@@ -21,16 +21,26 @@ const struct clock *clock_real(void)
     return &real;
 }
 
-static int64_t read_ms(clockid_t id)
+static int64_t read_us(clockid_t id)
 {
     struct timespec ts;
     (void)clock_gettime(id, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+static int64_t read_ms(clockid_t id)
+{
+    return read_us(id) / 1000;
 }
 
 int64_t clock_mono_ms(const struct clock *c)
 {
     return c->fake ? atomic_load(&c->mono_ms) : read_ms(CLOCK_MONOTONIC);
+}
+
+int64_t clock_mono_us(const struct clock *c)
+{
+    return c->fake ? atomic_load(&c->mono_ms) * 1000 : read_us(CLOCK_MONOTONIC);
 }
 
 int64_t clock_boot_ms(const struct clock *c)

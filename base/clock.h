@@ -17,6 +17,7 @@ struct clock;
 
 const struct clock *clock_real(void);
 int64_t clock_mono_ms(const struct clock *c);
+int64_t clock_mono_us(const struct clock *c); /* the same clock, for what takes less than some ms */
 int64_t clock_boot_ms(const struct clock *c);
 int64_t clock_wall_ms(const struct clock *c);
 

@@ -23,6 +23,7 @@ struct order {
     binder_done_fn *done;
     void *arg;
     int64_t came_ms;
+    int64_t api_us; /* of its time so far, what the API server took */
 };
 
 struct binder {
@@ -31,7 +32,8 @@ struct binder {
     const struct clock *clk;
     struct controller *workers; /* NULL once handed over */
     struct wq *queue;
-    struct metric *binds; /* NULL: not counted */
+    struct metric *binds; /* NULL: nothing is measured */
+    struct metric_series *own_time, *api_time;
     pthread_mutex_t mu;
     struct strmap *orders; /* by "namespace/name": struct order */
 };
@@ -49,7 +51,7 @@ static void finish(struct order *o, const char *error)
 void binder_add(struct binder *b, struct bind_args *args_take, binder_done_fn *done, void *arg)
 {
     struct order *o = xmalloc(sizeof(*o));
-    *o = (struct order){*args_take, done, arg, clock_mono_ms(b->clk)};
+    *o = (struct order){*args_take, done, arg, clock_mono_ms(b->clk), 0};
     *args_take = (struct bind_args){0};
     const struct object_key key = {o->args.ns, o->args.name};
     auto_free char *text = object_key_text(&key);
@@ -77,21 +79,37 @@ static struct kc_target pod_of(const struct bind_args *a)
     return (struct kc_target){.res = pod_shares_type.resource, .ns = a->ns, .name = a->name};
 }
 
-static int read_pod(const struct binder *b, struct scope *s, const struct bind_args *a,
-                    json_t **ret, struct err *e)
+static int read_pod(const struct binder *b, struct scope *s, struct order *o, json_t **ret,
+                    struct err *e)
 {
+    const struct bind_args *a = &o->args;
     const struct kc_target t = pod_of(a);
-    TRY(kc_get(b->kc, s, &t, ret, e));
+    int64_t begin_us = clock_mono_us(b->clk);
+    int rc = kc_get(b->kc, s, &t, ret, e);
+    o->api_us += clock_mono_us(b->clk) - begin_us;
+    TRY(rc);
     const char *uid = JX_STR_AT(*ret, "metadata", "uid");
     if (uid && strcmp(uid, a->uid) == 0)
         return 0;
     return err_set(e, ERR_CONFLICT, "pod %s/%s is another one by now", a->ns, a->name);
 }
 
-/* The annotations of the Binding, as JSON text; NULL: none. */
-static int annotations_of(const struct binder *b, struct scope *s, const struct bind_args *a,
-                          char **ret, struct err *e)
+static int write_binding(const struct binder *b, struct scope *s, struct order *o, json_t *body,
+                         struct err *e)
 {
+    struct kc_target t = pod_of(&o->args);
+    t.subresource = "binding";
+    int64_t begin_us = clock_mono_us(b->clk);
+    int rc = kc_create(b->kc, s, &t, &(struct kc_write){.body = body}, /* ret_obj= */ NULL, e);
+    o->api_us += clock_mono_us(b->clk) - begin_us;
+    return rc;
+}
+
+/* The annotations of the Binding, as JSON text; NULL: none. */
+static int annotations_of(const struct binder *b, struct scope *s, struct order *o, char **ret,
+                          struct err *e)
+{
+    const struct bind_args *a = &o->args;
     auto_json json_t *pod = NULL;
     auto_pod_ask struct pod_ask ask = {0};
     view_begin(b->view, a->uid);
@@ -99,7 +117,7 @@ static int annotations_of(const struct binder *b, struct scope *s, const struct 
     view_end(b->view);
     if (*ret)
         return 0;
-    TRY(read_pod(b, s, a, &pod, e));
+    TRY(read_pod(b, s, o, &pod, e));
     TRY(pod_ask_of(pod, &ask, e));
     TRY(choice_renew(b->view, &ask, a->node, ret, e));
     return 0;
@@ -137,12 +155,13 @@ static bool is_definite(const struct err *e)
 }
 
 /* A write may have happened although its answer is an error, or may still happen. */
-static int look_up(const struct binder *b, struct scope *s, const struct bind_args *a,
+static int look_up(const struct binder *b, struct scope *s, struct order *o,
                    const char *annotations, struct err *e)
 {
+    const struct bind_args *a = &o->args;
     auto_json json_t *pod = NULL;
     auto_err struct err why = {0};
-    if (read_pod(b, s, a, &pod, &why) == 0 && is_bound(pod, a, annotations)) {
+    if (read_pod(b, s, o, &pod, &why) == 0 && is_bound(pod, a, annotations)) {
         err_clear(e);
         return 0;
     }
@@ -155,21 +174,19 @@ static int look_up(const struct binder *b, struct scope *s, const struct bind_ar
     return -(int)e->kind;
 }
 
-static int bind_pod(const struct binder *b, struct scope *s, const struct bind_args *a,
-                    int64_t left_ms, struct err *e)
+static int bind_pod(const struct binder *b, struct scope *s, struct order *o, int64_t left_ms,
+                    struct err *e)
 {
     auto_free char *annotations = NULL;
-    struct kc_target t = pod_of(a);
     auto_scope struct scope *brief = scope_new(s, left_ms);
-    TRY(annotations_of(b, brief, a, &annotations, e));
-    auto_json json_t *body = binding_of(a, annotations);
+    TRY(annotations_of(b, brief, o, &annotations, e));
+    auto_json json_t *body = binding_of(&o->args, annotations);
     if (!body)
         return err_set(e, ERR_INVALID, "a name of the binding is no UTF-8");
-    t.subresource = "binding";
-    if (kc_create(b->kc, brief, &t, &(struct kc_write){.body = body}, /* ret= */ NULL, e) == 0)
+    if (write_binding(b, brief, o, body, e) == 0)
         return 0;
     auto_scope struct scope *after = scope_new(s, LOOK_UP_MS);
-    return look_up(b, after, a, annotations, e);
+    return look_up(b, after, o, annotations, e);
 }
 
 static void count(const struct binder *b, int rc)
@@ -177,6 +194,19 @@ static void count(const struct binder *b, int rc)
     const char *result = rc == 0 ? "Success" : err_kind_name((enum err_kind) - rc);
     if (b->binds)
         metric_add(METRIC_WITH(b->binds, result), 1);
+}
+
+static int bind_measured(const struct binder *b, struct scope *s, struct order *o, int64_t left_ms,
+                         struct err *e)
+{
+    int64_t begin_us = clock_mono_us(b->clk);
+    int rc = bind_pod(b, s, o, left_ms, e);
+    int64_t took_us = clock_mono_us(b->clk) - begin_us;
+    if (!b->binds)
+        return rc;
+    metric_observe(b->own_time, (double)(took_us - o->api_us) / 1e6);
+    metric_observe(b->api_time, (double)o->api_us / 1e6);
+    return rc;
 }
 
 /* The reconciler. kube-scheduler tries a failed Binding again, from the choice of a node on. */
@@ -191,7 +221,7 @@ static int work(void *self, struct scope *s, const struct object_key *k, struct 
     if (!o)
         return 0;
     int64_t left_ms = o->came_ms + BIND_MS - clock_mono_ms(b->clk);
-    int rc = left_ms > 0 ? bind_pod(b, s, &o->args, left_ms, &why)
+    int rc = left_ms > 0 ? bind_measured(b, s, o, left_ms, &why)
                          : err_set(&why, ERR_TIMEOUT, "the pod waited too long for its Binding");
     count(b, rc);
     if (rc < 0)
@@ -203,6 +233,20 @@ static int work(void *self, struct scope *s, const struct object_key *k, struct 
 
 /* --- Life --- */
 
+static void register_metrics(struct binder *b, struct metrics *m)
+{
+    static const double seconds[] = {0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01,
+                                     0.025,   0.05,   0.1,    0.25,   0.5,   1,     2.5,   5};
+    controller_register_metrics(b->workers, m);
+    b->binds = metrics_counter(m, "cleave_scheduler_binds_total", "Pods that were to be bound.",
+                               METRIC_LABELS("result"));
+    struct metric *times =
+        metrics_histogram(m, "cleave_scheduler_bind_seconds", "Times of Bindings, by whose it was.",
+                          METRIC_LABELS("of"), seconds, ARRAY_LEN(seconds));
+    b->own_time = METRIC_WITH(times, "scheduler");
+    b->api_time = METRIC_WITH(times, "api-server");
+}
+
 struct binder *binder_new(const struct binder_opts *o)
 {
     struct binder *b = xmalloc(sizeof(*b));
@@ -210,11 +254,8 @@ struct binder *binder_new(const struct binder_opts *o)
     (void)pthread_mutex_init(&b->mu, NULL);
     b->workers = controller_new("bind", work, b, WORKERS, o->clk);
     b->queue = controller_queue(b->workers);
-    if (o->metrics) {
-        controller_register_metrics(b->workers, o->metrics);
-        b->binds = metrics_counter(o->metrics, "cleave_scheduler_binds_total",
-                                   "Pods that were to be bound.", METRIC_LABELS("result"));
-    }
+    if (o->metrics)
+        register_metrics(b, o->metrics);
     return b;
 }
 

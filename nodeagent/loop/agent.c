@@ -167,6 +167,8 @@ static void take_acknowledgement(struct agent *a)
 
 static void end_slots(struct agent *a, struct agent_job *j)
 {
+    if (j->kind == AGENT_JOB_BIND && !j->err.kind && j->binding.known_mono_us)
+        agent_metrics_bound(a->metrics, clock_mono_us(a->d.clk) - j->binding.known_mono_us);
     a->read_jobs.readings.due |= slot_jobs_end(&a->slot_jobs, j);
     card_tracks_retry_now(&a->tracks, clock_mono_ms(a->d.clk));
 }

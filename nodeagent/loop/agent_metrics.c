@@ -9,11 +9,14 @@ struct agent_metrics {
     const struct kubelet_link *kubelet; /* NULL: there is none */
     struct metric *transactions, *held;
     struct metric_series *duration, *cards, *partitions, *stuck, *standby;
-    struct metric_series *registrations, *granted, *refused; /* NULL: the kubelet is not served */
+    /* NULL: the kubelet is not served */
+    struct metric_series *registrations, *granted, *refused, *bound;
 };
 
 static void register_kubelet(struct agent_metrics *a, struct metrics *m, bool serves)
 {
+    static const double seconds[] = {0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.025,
+                                     0.05,   0.1,   0.25,  0.5,   1,     5,    30};
     a->held = metrics_gauge(m, "cleave_agent_held", "Containers that hold a card or a partition.",
                             METRIC_LABELS("gpu", "partition", "namespace", "pod", "container"));
     if (!serves)
@@ -25,6 +28,10 @@ static void register_kubelet(struct agent_metrics *a, struct metrics *m, bool se
                                                  "Answers to Allocate.", METRIC_LABELS("result"));
     a->granted = METRIC_WITH(allocations, "granted");
     a->refused = METRIC_WITH(allocations, "refused");
+    a->bound = METRIC_WITH(
+        metrics_histogram(m, "cleave_agent_slot_bind_seconds",
+                          "Time from a container's pod being known to its slots being bound.", NULL,
+                          seconds, ARRAY_LEN(seconds)));
 }
 
 struct agent_metrics *agent_metrics_new(struct metrics *m, const struct kubelet_link *kubelet,
@@ -66,6 +73,12 @@ void agent_metrics_count(struct agent_metrics *m, const struct txn_result *r, in
     metric_add(METRIC_WITH(m->transactions, txn_outcome_name(r->outcome)), 1);
     if (r->changed)
         metric_observe(m->duration, (double)took_ms / 1000);
+}
+
+void agent_metrics_bound(struct agent_metrics *m, int64_t took_us)
+{
+    if (m && m->bound)
+        metric_observe(m->bound, (double)took_us / 1e6);
 }
 
 struct rows {

@@ -7,7 +7,8 @@
 
 /*
  * The loop's metrics (docs/metrics.md; those of health are in health/health_watch.c): attempts at
- * cards, what the node has, and, where there is a kubelet, who holds what. The loop's thread only.
+ * cards, what the node has, and, where there is a kubelet, who holds what and how soon it was
+ * bound. The loop's thread only.
  */
 struct agent_metrics;
 
@@ -19,6 +20,8 @@ struct agent_metrics *agent_metrics_new(struct metrics *m, const struct kubelet_
 void agent_metrics_standby(struct agent_metrics *m, bool is_standby);
 /* Counts one attempt at a card. */
 void agent_metrics_count(struct agent_metrics *m, const struct txn_result *r, int64_t took_ms);
+/* Takes the time from a container's pod being known to its slots being bound. */
+void agent_metrics_bound(struct agent_metrics *m, int64_t took_us);
 /* Sets the gauges to the status that is about to be published. stuck: a vendor call is past its
  * deadline. */
 void agent_metrics_show(struct agent_metrics *m, const struct device_status *st, bool stuck);

@@ -2,6 +2,7 @@
 #include "nodeagent/slots/late_binding.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +11,9 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/offer/device_id.h"
 #include "nodeagent/slots/adopted.h"
 #include "nodeagent/slots/pod_right.h"
+#include "nodeagent/slots/slot_containers.h"
 #include "nodeagent/slots/slot_leftovers.h"
 
 enum { AGAIN_MS = 1000 };
@@ -26,19 +27,18 @@ enum state {
     BOUND,
 };
 
-/* One container and its slots of one pool. */
+/* A container, and what is known of its pod. */
 struct binding {
-    char *ns, *pod, *container, *uid;
-    enum slot_pool pool;
-    unsigned *slots; /* ascending */
-    size_t n_slots;
+    struct slot_container who;
+    char *uid;
     bool known;               /* the wishes are; false before KNOWN */
     struct slot_wish *wishes; /* of slices, one per slot */
     struct share_wish share;  /* of shares, for all */
     enum state state;
-    char *trouble; /* NULL: none */
-    bool news;     /* the trouble was not reported yet */
-    bool tried;    /* without room, since the pod was read */
+    int64_t known_mono_us; /* when the pod was; 0: it was bound, or put off, since */
+    char *trouble;         /* NULL: none */
+    bool news;             /* the trouble was not reported yet */
+    bool tried;            /* without room, since the pod was read */
     struct backoff backoff;
     int64_t due_mono_ms; /* when the pod is read, or (KNOWN, without room) read again; 0: now */
     bool retry;          /* KNOWN, without room: there may be some now */
@@ -47,7 +47,7 @@ struct binding {
 struct late_binding {
     struct late_binding_deps d;
     struct rng rng;
-    struct binding *items;
+    struct binding *items; /* by container */
     size_t n;
     struct slot_leftovers leftovers;
     struct pod_right right;
@@ -79,11 +79,8 @@ struct late_binding *late_binding_new(const struct late_binding_deps *d)
 
 static void binding_done(struct binding *b)
 {
-    free(b->ns);
-    free(b->pod);
-    free(b->container);
+    slot_container_done(&b->who);
     free(b->uid);
-    free(b->slots);
     free(b->wishes);
     share_wish_done(&b->share);
     free(b->trouble);
@@ -105,102 +102,48 @@ struct late_binding *late_binding_free(struct late_binding *l)
 
 /* --- Holders of slots --- */
 
-static bool is_of_container(const struct binding *b, const struct holder *h)
-{
-    return strcmp(b->ns, h->ns) == 0 && strcmp(b->pod, h->pod) == 0 &&
-           strcmp(b->container, h->container) == 0;
-}
-
 static bool binds_shares(const struct binding *b)
 {
-    return slot_is_share(slot_at(b->pool, 0));
+    return slot_is_share(slot_at(b->who.pool, 0));
 }
 
-static struct binding *binding_of(struct binding *items, size_t n, const struct holder *h,
-                                  enum slot_pool pool)
-{
-    for (size_t i = 0; i < n; i++)
-        if (items[i].pool == pool && is_of_container(&items[i], h))
-            return &items[i];
-    return NULL;
-}
-
-static int by_number(const void *a, const void *b)
-{
-    unsigned x = *(const unsigned *)a;
-    unsigned y = *(const unsigned *)b;
-    return x < y ? -1 : x > y;
-}
-
-static bool is_granted(const struct holders *h, unsigned slot)
-{
-    for (size_t i = 0; i < h->n_grants; i++)
-        if (slot_of_id(h->grants[i].id) == (int)slot)
-            return true;
-    return false;
-}
-
-/* The containers that the list shows with slots, each as NEW. */
+/* The containers that the list shows with slots, as they are before anything is known of them. */
 static struct binding *list_bindings(const struct holders *h, size_t *ret_n)
 {
-    struct binding *list = NULL;
-    *ret_n = 0;
-    for (size_t i = 0; i < h->n_listed; i++) {
-        const struct holder *holder = &h->listed[i];
-        int slot = slot_of_id(holder->id);
-        if (slot < 0 || !holder->pod || !holder->ns || !holder->container)
-            continue;
-        enum slot_pool pool = slot_pool_of((unsigned)slot);
-        struct binding *b = binding_of(list, *ret_n, holder, pool);
-        if (!b) {
-            b = XPUSH(list, *ret_n);
-            *b = (struct binding){.pool = pool,
-                                  .ns = xstrdup(holder->ns),
-                                  .pod = xstrdup(holder->pod),
-                                  .container = xstrdup(holder->container),
-                                  .state = NEW,
-                                  .backoff = retry};
-        }
-        *XPUSH(b->slots, b->n_slots) = (unsigned)slot;
-    }
-    for (size_t i = 0; i < *ret_n; i++) {
-        assert(list[i].n_slots > 0 && !list[i].known);
-        qsort(list[i].slots, list[i].n_slots, sizeof(*list[i].slots), by_number);
-        for (size_t k = 0; k < list[i].n_slots; k++)
-            if (is_granted(h, list[i].slots[k]))
-                list[i].state = GRANTED; /* granted again: it belongs to another pod now */
-    }
+    auto_free struct slot_container *containers = slot_containers_of(h, ret_n);
+    struct binding *list = xcalloc(*ret_n, sizeof(*list));
+    for (size_t i = 0; i < *ret_n; i++)
+        list[i] = (struct binding){.who = containers[i],
+                                   .state = containers[i].is_granted_anew ? GRANTED : NEW,
+                                   .backoff = retry};
     return list;
 }
 
-static bool same_container(const struct binding *a, const struct binding *b)
+static struct binding *find_binding(const struct late_binding *l, const struct slot_container *who)
 {
-    return strcmp(a->ns, b->ns) == 0 && strcmp(a->pod, b->pod) == 0 &&
-           strcmp(a->container, b->container) == 0 && a->n_slots == b->n_slots &&
-           memcmp(a->slots, b->slots, a->n_slots * sizeof(*a->slots)) == 0;
+    static_assert(offsetof(struct binding, who) == 0, "a binding is found by its container");
+    return l->n ? bsearch(who, l->items, l->n, sizeof(*l->items), slot_container_order) : NULL;
 }
 
 /* Keeps the state of containers that are still listed. The two lists swap; the rest of the old one
  * is forgotten. */
 static void carry_over(struct late_binding *l, struct binding *to)
 {
-    for (size_t i = 0; i < l->n; i++) {
-        struct binding *from = &l->items[i];
-        if (!same_container(from, to) || from->state == GRANTED || to->state == GRANTED)
-            continue;
-        const struct binding listed = *to;
-        *to = *from;
-        *from = listed;
+    struct binding *from = find_binding(l, &to->who);
+    if (!from || !slot_container_same(&from->who, &to->who) || from->state == GRANTED ||
+        to->state == GRANTED)
         return;
-    }
+    const struct binding listed = *to;
+    *to = *from;
+    *from = listed;
 }
 
 /* A container that is no longer listed may have left slices behind. */
 static void note_leftovers(struct late_binding *l)
 {
     for (size_t i = 0; i < l->n; i++) {
-        for (size_t k = 0; k < l->items[i].n_slots; k++)
-            slot_leftovers_add(&l->leftovers, l->items[i].slots[k]);
+        for (size_t k = 0; k < l->items[i].who.n_slots; k++)
+            slot_leftovers_add(&l->leftovers, l->items[i].who.slots[k]);
         binding_done(&l->items[i]);
     }
     free(TAKE(l->items));
@@ -211,8 +154,8 @@ static void note_leftovers(struct late_binding *l)
 static void drop_held_leftovers(struct late_binding *l)
 {
     for (size_t i = 0; i < l->n; i++)
-        for (size_t k = 0; k < l->items[i].n_slots; k++)
-            slot_leftovers_drop(&l->leftovers, l->items[i].slots[k]);
+        for (size_t k = 0; k < l->items[i].who.n_slots; k++)
+            slot_leftovers_drop(&l->leftovers, l->items[i].who.slots[k]);
 }
 
 static void ask_for_pods(struct late_binding *l);
@@ -245,13 +188,14 @@ static void put_off(struct late_binding *l, struct binding *b, enum state state,
      * pod was to be read anew. */
     bool is_due = !b->trouble || state == NEW || b->due_mono_ms <= now;
     if (is_due && (!b->trouble || strcmp(b->trouble, why) != 0)) {
-        log_warn("Could not bind a slot", kv("namespace", b->ns), kv("pod", b->pod),
-                 kv("container", b->container), kv("error", why));
+        log_warn("Could not bind a slot", kv("namespace", b->who.ns), kv("pod", b->who.pod),
+                 kv("container", b->who.name), kv("error", why));
         b->news = true;
     }
     assert(state == NEW || (state == KNOWN && b->known && b->uid)); /* the states that wait */
     xstr_set(&b->trouble, why);
     b->state = state;
+    b->known_mono_us = 0;
     b->retry = false;
     /* However often room is looked for, the pod is read again when that was planned. */
     if (state == NEW || b->due_mono_ms <= now)
@@ -260,9 +204,9 @@ static void put_off(struct late_binding *l, struct binding *b, enum state state,
 
 static int read_slices(struct binding *b, const json_t *pod, struct err *e)
 {
-    auto_free struct slot_wish *wishes = xcalloc(b->n_slots, sizeof(*wishes));
-    for (size_t i = 0; i < b->n_slots; i++)
-        TRY(slot_wish_of(pod, b->container, (unsigned)i, &wishes[i], e));
+    auto_free struct slot_wish *wishes = xcalloc(b->who.n_slots, sizeof(*wishes));
+    for (size_t i = 0; i < b->who.n_slots; i++)
+        TRY(slot_wish_of(pod, b->who.name, (unsigned)i, &wishes[i], e));
     free(b->wishes);
     b->wishes = TAKE(wishes);
     return 0;
@@ -271,7 +215,7 @@ static int read_slices(struct binding *b, const json_t *pod, struct err *e)
 static int read_share(struct binding *b, const json_t *pod, struct err *e)
 {
     struct share_wish wish;
-    TRY(share_wish_of(pod, b->container, b->pool, b->n_slots, &wish, e));
+    TRY(share_wish_of(pod, b->who.name, b->who.pool, b->who.n_slots, &wish, e));
     share_wish_done(&b->share);
     b->share = wish;
     return 0;
@@ -302,6 +246,7 @@ static void take_answer(struct late_binding *l, struct binding *b, const struct 
         return;
     }
     b->state = KNOWN;
+    b->known_mono_us = clock_mono_us(l->d.clk);
     b->due_mono_ms = 0;
     b->tried = false;
 }
@@ -325,7 +270,8 @@ bool late_binding_take(struct late_binding *l)
         adopted_take(&l->adopted, &a, l->d.node, l->d.clk, &l->rng);
         for (size_t i = 0; i < l->n; i++) {
             struct binding *b = &l->items[i];
-            if (b->state == ASKED && strcmp(b->ns, a.ns) == 0 && strcmp(b->pod, a.name) == 0)
+            if (b->state == ASKED && strcmp(b->who.ns, a.ns) == 0 &&
+                strcmp(b->who.pod, a.name) == 0)
                 take_answer(l, b, &a);
         }
         pod_answer_done(&a);
@@ -342,7 +288,7 @@ static void ask_for_pods(struct late_binding *l)
             b->state = NEW; /* still no room: the pod may ask for something else by now */
         if (b->state != NEW || b->due_mono_ms > now)
             continue;
-        if (pod_reader_ask(l->d.pods, b->ns, b->pod))
+        if (pod_reader_ask(l->d.pods, b->who.ns, b->who.pod))
             b->state = ASKED;
         else
             b->due_mono_ms = now + AGAIN_MS;
@@ -369,11 +315,12 @@ void late_binding_retry_now(struct late_binding *l)
 static int choose(const struct binding *b, const struct slot_rooms *rooms, struct slot_binding *ret,
                   struct err *e)
 {
-    auto_free struct slot_place *places = xcalloc(b->n_slots, sizeof(*places));
+    auto_free struct slot_place *places = xcalloc(b->who.n_slots, sizeof(*places));
     if (binds_shares(b))
         return share_place(&rooms->shares, &b->share, ret, e);
-    TRY(slot_place(rooms->cards, rooms->n_cards, b->slots, b->wishes, b->n_slots, places, e));
-    for (size_t i = 0; i < b->n_slots; i++) {
+    TRY(slot_place(rooms->cards, rooms->n_cards, b->who.slots, b->wishes, b->who.n_slots, places,
+                   e));
+    for (size_t i = 0; i < b->who.n_slots; i++) {
         const struct slot_place *p = &places[i];
         assert(p->card && p->quota.memory_mib > 0);
         ret->bound[i].quota = p->quota;
@@ -385,8 +332,8 @@ static int choose(const struct binding *b, const struct slot_rooms *rooms, struc
 
 static bool has_any_made(const struct binding *b, const struct device_slots *made)
 {
-    for (size_t i = 0; i < b->n_slots; i++)
-        if (device_slots_has(made, b->slots[i]))
+    for (size_t i = 0; i < b->who.n_slots; i++)
+        if (device_slots_has(made, b->who.slots[i]))
             return true;
     return false;
 }
@@ -404,16 +351,18 @@ static bool prepare(struct late_binding *l, struct binding *b, const struct slot
                     struct slot_binding *ret)
 {
     auto_err struct err e = {0};
-    assert(b->known && b->uid && b->n_slots > 0); /* it is KNOWN */
-    *ret = (struct slot_binding){.ns = xstrdup(b->ns),
-                                 .pod = xstrdup(b->pod),
+    assert(b->known && b->uid && b->who.n_slots > 0); /* it is KNOWN */
+    *ret = (struct slot_binding){.ns = xstrdup(b->who.ns),
+                                 .pod = xstrdup(b->who.pod),
                                  .uid = xstrdup(b->uid),
-                                 .container = xstrdup(b->container)};
-    for (size_t i = 0; i < b->n_slots; i++)
-        *XPUSH(ret->bound, ret->n) = (struct bound_slot){.slot = b->slots[i], .qos = -1};
+                                 .container = xstrdup(b->who.name),
+                                 .known_mono_us = has_any_made(b, made) ? 0 : b->known_mono_us};
+    for (size_t i = 0; i < b->who.n_slots; i++)
+        *XPUSH(ret->bound, ret->n) = (struct bound_slot){.slot = b->who.slots[i], .qos = -1};
     if (choose(b, rooms, ret, &e) == 0)
         return true;
     clear_cards(ret);
+    b->known_mono_us = 0; /* from here on it waits for others */
     if (binds_shares(b) ? gate->shares_may_come : gate->slices_may_come)
         return false;
     /* A share that another pod left under the slot takes no room: it is not counted. */
@@ -448,7 +397,7 @@ bool late_binding_next(struct late_binding *l, const struct slot_rooms *rooms,
         if (b->state != KNOWN || (b->due_mono_ms > now && !b->retry) ||
             !prepare(l, b, rooms, made, gate, &binding) || !may_begin(l, b, gate, &binding))
             continue;
-        assert(binding.n == b->n_slots);
+        assert(binding.n == b->who.n_slots);
         b->state = RUNS;
         b->tried |= binding.unplaced.kind != 0;
         *ret = binding;
@@ -458,11 +407,19 @@ bool late_binding_next(struct late_binding *l, const struct slot_rooms *rooms,
     return false;
 }
 
+static struct binding *binding_of(const struct late_binding *l, const struct slot_binding *b)
+{
+    const struct slot_container who = {.ns = b->ns,
+                                       .pod = b->pod,
+                                       .name = b->container,
+                                       .pool = slot_pool_of(b->bound[0].slot)};
+    return find_binding(l, &who);
+}
+
 void late_binding_bound(struct late_binding *l, const struct slot_binding *b, const struct err *err)
 {
-    const struct holder about = {.ns = b->ns, .pod = b->pod, .container = b->container};
     assert(b->n > 0);
-    struct binding *now = binding_of(l->items, l->n, &about, slot_pool_of(b->bound[0].slot));
+    struct binding *now = binding_of(l, b);
     for (size_t i = 0; !now && i < b->n; i++)
         slot_leftovers_add(&l->leftovers, b->bound[i].slot);
     assert(!now || now->state < KNOWN || (now->known && now->uid));
@@ -473,15 +430,16 @@ void late_binding_bound(struct late_binding *l, const struct slot_binding *b, co
         return;
     }
     now->state = BOUND;
+    now->known_mono_us = 0;
     free(TAKE(now->trouble));
     backoff_reset(&now->backoff);
 }
 
 static bool lost_slot(const struct binding *b, const struct device_slots *made, unsigned *ret)
 {
-    for (size_t i = 0; b->state == BOUND && i < b->n_slots; i++)
-        if (!device_slots_has(made, b->slots[i])) {
-            *ret = b->slots[i];
+    for (size_t i = 0; b->state == BOUND && i < b->who.n_slots; i++)
+        if (!device_slots_has(made, b->who.slots[i])) {
+            *ret = b->who.slots[i];
             return true;
         }
     return false;
@@ -539,8 +497,8 @@ bool late_binding_release(struct late_binding *l, const struct holders *h,
     const struct slot_questions q = {is_held, may_release, &facts};
     device_slots_add_held(&facts.held, h);
     for (size_t i = 0; i < l->n; i++)
-        for (size_t k = 0; k < l->items[i].n_slots; k++)
-            device_slots_put(&facts.held, l->items[i].slots[k]);
+        for (size_t k = 0; k < l->items[i].who.n_slots; k++)
+            device_slots_put(&facts.held, l->items[i].who.slots[k]);
     l->looked_mono_ms = clock_mono_ms(l->d.clk);
     if (h->known)
         return slot_leftovers_next(&l->leftovers, &q, made, ret);
@@ -593,7 +551,8 @@ bool late_binding_news(struct late_binding *l, struct unbound *ret)
         if (!b->trouble || !b->news)
             continue;
         b->news = false;
-        *ret = (struct unbound){binds_shares(b), b->ns, b->pod, b->uid, b->container, b->trouble};
+        *ret = (struct unbound){binds_shares(b), b->who.ns,   b->who.pod,
+                                b->uid,          b->who.name, b->trouble};
         return true;
     }
     return p != NULL;

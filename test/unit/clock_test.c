@@ -14,6 +14,7 @@ Test(clock, a_fake_clock_stands_still_until_told)
     clock_fake_advance(c, 1500);
     cr_expect_eq(clock_wall_ms(c), 1795215336500);
     cr_expect_eq(clock_mono_ms(c), mono + 1500);
+    cr_expect_eq(clock_mono_us(c), (mono + 1500) * 1000, "both are one clock");
 }
 
 Test(clock, a_fake_clock_does_not_start_at_zero)
@@ -45,6 +46,7 @@ Test(clock, the_real_clock_is_the_systems)
     cr_expect_leq(wall, ((int64_t)after.tv_sec + 1) * 1000);
     int64_t mono = clock_mono_ms(c);
     cr_expect_geq(clock_mono_ms(c), mono);
+    cr_expect_geq(clock_mono_us(c) / 1000, mono);
     struct timespec booted;
     (void)clock_gettime(CLOCK_BOOTTIME, &booted);
     cr_expect_geq(clock_boot_ms(c), (int64_t)booted.tv_sec * 1000);

@@ -234,6 +234,77 @@ Test(late_binding, a_slot_is_bound_once_its_pod_is_listed_and_read)
     cr_expect_eq(late_binding_due_mono_ms(late), INT64_MAX, "nothing is left to do");
 }
 
+/* The time of the next binding, as the agent's metric has it; 0: it is not measured. */
+static int64_t known_of_next(void)
+{
+    auto_slot_binding struct slot_binding b = {0};
+    auto_err struct err e = {0};
+    cr_assert(next(&b));
+    (void)err_set(&e, ERR_UNAVAILABLE, "the driver is busy");
+    late_binding_bound(late, &b, &e);
+    return b.known_mono_us;
+}
+
+Test(late_binding, the_time_of_a_binding_is_that_since_its_pod_was_read_unless_it_had_to_wait)
+{
+    make_pod("a", "n1", 1, "1Gi");
+    list((struct given[]){{3, "a"}}, 1);
+    clock_fake_advance(clk, 700);
+    read_pods();
+    int64_t read_us = clock_mono_us(clk);
+    clock_fake_advance(clk, 2);
+    cr_expect_eq(known_of_next(), read_us, "what the API server took is not in it");
+    clock_fake_advance(clk, 60000);
+    expect_none();
+    read_pods();
+    cr_expect_eq(known_of_next(), clock_mono_us(clk), "after an error from the next reading on");
+}
+
+Test(late_binding, of_a_pod_that_waited_for_room_no_time_is_measured)
+{
+    make_pod("a", "n1", 1, "1Gi");
+    stands(7, 65536, 100);
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    expect_none();
+    card.sgpu.n = 0;
+    late_binding_retry_now(late);
+    cr_expect_eq(known_of_next(), 0);
+}
+
+Test(late_binding, of_a_pod_that_waited_for_a_job_that_brings_room_no_time_is_measured)
+{
+    make_pod("a", "n1", 1, "1Gi");
+    stands(7, 65536, 100);
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    room_may_come = true;
+    expect_none();
+    card.sgpu.n = 0;
+    late_binding_retry_now(late);
+    cr_expect_eq(known_of_next(), 0);
+}
+
+/* A restarted agent finds what it made before. */
+Test(late_binding, what_stands_already_is_not_measured)
+{
+    make_pod("a", "n1", 1, "1Gi");
+    stands(3, 1024, 10);
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    cr_expect_eq(known_of_next(), 0);
+}
+
+Test(late_binding, what_is_bound_anew_is_not_measured)
+{
+    make_pod("a", "n1", 1, "1Gi");
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    expect_bound("a", 1, 1024);
+    late_binding_again(late);
+    cr_expect_eq(known_of_next(), 0);
+}
+
 Test(late_binding, a_list_of_the_moment_of_the_grant_may_show_its_pod_and_the_next_confirms_it)
 {
     make_pod("a", "n1", 1, "1Gi");

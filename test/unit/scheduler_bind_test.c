@@ -17,13 +17,15 @@ static const struct kc_resource pod_resource = {"", "v1", "pods", "Pod", true};
 
 static struct binder *binder;
 static struct controller *workers;
+static struct metrics *metrics;
 static struct sb answers; /* in order; "ok " for a pod that is bound */
 static json_t *pod;       /* as it was made */
 
 static void set_up(void)
 {
     town_set_up();
-    binder = binder_new(&(struct binder_opts){.kc = town_kc, .view = town_view, .clk = town_clk});
+    metrics = metrics_new();
+    binder = binder_new(&(struct binder_opts){town_kc, town_view, metrics, town_clk});
     workers = binder_workers(binder);
     answers = SB_INIT(10000);
     town_node("a", 1, 0, "");
@@ -38,6 +40,7 @@ static void tear_down(void)
 {
     (void)controller_free(workers);
     (void)binder_free(binder);
+    (void)metrics_free(metrics);
     json_decref(pod);
     sb_done(&answers);
     town_tear_down();
@@ -191,6 +194,45 @@ Test(scheduler_bind, a_pod_that_is_asked_for_twice_is_bound_once)
     cr_expect_str_eq(sb_str(&answers), "the pod is asked to be bound once more"
                                        "ok ");
     expect_bound();
+}
+
+/* Every call of the API server takes so long. */
+static int take_time(void *arg, const struct kc_call *call, struct err *e)
+{
+    (void)e;
+    if (!call->after)
+        clock_fake_advance(town_clk, *(const int64_t *)arg);
+    return 0;
+}
+
+static void expect_metric(const char *line)
+{
+    auto_sb struct sb page = SB_INIT(100000);
+    metrics_write(metrics, &page);
+    cr_expect(strstr(sb_str(&page), line), "%s is not in %s", line, sb_str(&page));
+}
+
+Test(scheduler_bind, the_api_servers_time_is_told_from_its_own)
+{
+    int64_t ms = 30;
+    kc_fake_hook(town_kc, take_time, &ms);
+    ask(uid(), "a");
+    work();
+    expect_metric("cleave_scheduler_binds_total{result=\"Success\"} 1\n");
+    expect_metric("cleave_scheduler_bind_seconds_sum{of=\"api-server\"} 0.060000\n");
+    expect_metric("cleave_scheduler_bind_seconds_sum{of=\"scheduler\"} 0.000000\n");
+    expect_metric("cleave_scheduler_bind_seconds_count{of=\"scheduler\"} 1\n");
+}
+
+/* None was tried: it would make the times look short when they are longest. */
+Test(scheduler_bind, of_a_binding_that_came_too_late_no_time_is_measured)
+{
+    ask(uid(), "a");
+    clock_fake_advance(town_clk, 5000);
+    work();
+    cr_expect(strstr(sb_str(&answers), "waited too long"), "%s", sb_str(&answers));
+    expect_metric("cleave_scheduler_binds_total{result=\"Timeout\"} 1\n");
+    expect_metric("cleave_scheduler_bind_seconds_count{of=\"scheduler\"} 0\n");
 }
 
 Test(scheduler_bind, who_waits_at_the_end_is_told)

@@ -70,7 +70,7 @@ static int bind_for(char *of, unsigned memory_mib, size_t n, struct err *e)
                                                      .card_mib = 81559,
                                                      .compute_percent = 30}};
     }
-    const struct slot_binding b = {ns, pod, of, main_name, bound, n, entries, {0}};
+    const struct slot_binding b = {ns, pod, of, main_name, bound, n, .entries = entries};
     const struct slot_deps d = deps();
     return share_bind(&d, &b, e);
 }

@@ -77,7 +77,7 @@ static int bind_(const struct slot_deps *d, const void *arg, struct err *e)
 
 static int bind_for(char *of, struct bound_slot *bound, size_t n, struct err *e)
 {
-    const struct slot_binding b = {ns, pod, of, main_name, bound, n, .unplaced = {0}};
+    const struct slot_binding b = {ns, pod, of, main_name, bound, n, .entries = NULL};
     return with(bind_, &b, e);
 }
 
@@ -87,7 +87,7 @@ static int stay_for(char *of, unsigned slot, struct err *e)
     struct bound_slot g = {.slot = slot};
     auto_err struct err why = {0};
     (void)err_set(&why, ERR_INVALID, "no place");
-    const struct slot_binding b = {ns, pod, of, main_name, &g, 1, NULL, why};
+    const struct slot_binding b = {ns, pod, of, main_name, &g, 1, .unplaced = why};
     return with(bind_, &b, e);
 }
 
