@@ -34,6 +34,18 @@ const char *const api_publisher_names[] = {[API_PUBLISHER_KUBELET] = "kubelet",
                                            NULL};
 
 const char *const api_enforcement_names[] = {[API_ENFORCEMENT_NONE] = "none", NULL};
+static const char *const memory_enforcement_names[] = {[API_MEMORY_AUTO] = "auto",
+                                                       [API_MEMORY_DRIVER] = "driver",
+                                                       [API_MEMORY_LIBRARY] = "library",
+                                                       [API_MEMORY_NONE] = "none",
+                                                       NULL};
+static const char *const compute_enforcement_names[] = {[API_COMPUTE_AUTO] = "auto",
+                                                        [API_COMPUTE_MPS] = "mps",
+                                                        [API_COMPUTE_LIBRARY] = "library",
+                                                        [API_COMPUTE_NONE] = "none",
+                                                        NULL};
+static const char *const on_exceed_names[] =
+    {[API_EXCEED_REPORT] = "report", [API_EXCEED_KILL] = "kill", NULL};
 
 /* The schema's defaults; HAMi's deviceSplitCount is 10 too. */
 enum { DEFAULT_SHARES = 10, DEFAULT_PERCENT = 100 };
@@ -109,12 +121,27 @@ static const struct jx_field mps_fields[] = {
     {0},
 };
 
+static const struct jx_field enforcement_fields[] = {
+    JX_P(device_enforcement, memory, has_memory, "memory", JX_ENUM,
+         .choices = memory_enforcement_names),
+    JX_P(device_enforcement, compute, has_compute, "compute", JX_ENUM,
+         .choices = compute_enforcement_names),
+    {0},
+};
+
 static const struct jx_field fractional_fields[] = {
     JX_F(device_fractional, max_shares, "maxShares", JX_INT, .min = 1, .max = MAX_SHARES),
     JX_F(device_fractional, memory_percent, "memoryOversubscriptionPercent", JX_INT,
          .min = MIN_PERCENT, .max = MAX_PERCENT),
     JX_F(device_fractional, compute_percent, "computeOversubscriptionPercent", JX_INT,
          .min = MIN_PERCENT, .max = MAX_PERCENT),
+    JX_P(device_fractional, enforcement, has_enforcement, "enforcement", JX_OBJECT,
+         .sub = enforcement_fields),
+    JX_P(device_fractional, qos_policy, has_qos_policy, "qosPolicy", JX_ENUM,
+         .choices = api_qos_policy_names),
+    JX_P(device_fractional, on_exceed, has_on_exceed, "onExceed", JX_ENUM,
+         .choices = on_exceed_names),
+    JX_F(device_fractional, allow_disable, "allowDisable", JX_BOOL),
     {0},
 };
 

@@ -28,6 +28,19 @@ enum api_source_kind { API_SOURCE_NODE_LABEL, API_SOURCE_PROFILE };
 enum api_qos_policy { API_BEST_EFFORT, API_FIXED_SHARE, API_BURST_SHARE };
 enum api_publisher { API_PUBLISHER_KUBELET, API_PUBLISHER_CONTROLLER, API_PUBLISHER_OTHER };
 enum api_enforcement { API_ENFORCEMENT_NONE };
+enum api_memory_enforcement {
+    API_MEMORY_AUTO,
+    API_MEMORY_DRIVER,
+    API_MEMORY_LIBRARY,
+    API_MEMORY_NONE
+};
+enum api_compute_enforcement {
+    API_COMPUTE_AUTO,
+    API_COMPUTE_MPS,
+    API_COMPUTE_LIBRARY,
+    API_COMPUTE_NONE
+};
+enum api_on_exceed { API_EXCEED_REPORT, API_EXCEED_KILL };
 
 /* The names of the enums above, NULL-terminated, in the enums' order. */
 extern const char *const api_mode_names[];
@@ -75,11 +88,23 @@ struct device_replicas {
     bool fail_requests_greater_than_one;
 };
 
+/* What has to hold containers to their shares; absent: auto. */
+struct device_enforcement {
+    bool has_memory, has_compute;
+    int memory;  /* enum api_memory_enforcement */
+    int compute; /* enum api_compute_enforcement */
+};
+
 /* How a whole card is given out in shares. */
 struct device_fractional {
     int64_t max_shares;
     /* For all shares together, of the card's own; above 100: more than there is. */
     int64_t memory_percent, compute_percent;
+    bool has_enforcement, has_qos_policy, has_on_exceed;
+    struct device_enforcement enforcement;
+    int qos_policy; /* enum api_qos_policy */
+    int on_exceed;  /* enum api_on_exceed */
+    bool allow_disable;
 };
 
 /* At most one of the three. */

@@ -158,6 +158,14 @@ static int check_sharing(const struct gpuprofile_spec *s, struct err *e)
                            "in shares; choose mode native, or share the partitions by timeSlicing "
                            "or mps",
                            i);
+        if (sharing->has_fractional && sharing->fractional.memory_percent > 100 &&
+            sharing->fractional.enforcement.has_memory &&
+            sharing->fractional.enforcement.memory == API_MEMORY_DRIVER)
+            return err_set(e, ERR_INVALID,
+                           ".spec.devices[%zu].sharing.fractional.memoryOversubscriptionPercent: "
+                           "limits of the driver give out no more memory than there is; leave it "
+                           "at 100, or choose another enforcement",
+                           i);
     }
     return 0;
 }

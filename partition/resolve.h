@@ -30,8 +30,9 @@
  * - A source is applied to a node whole or not at all. One card that cannot become what is wanted
  *   leaves all cards of that source on that node as they are.
  * - The reasons: UnknownProfile, Infeasible, TooComplex, MIGUnsupported, SGPUUnsupported,
- *   VGPUUnsupported, MPSUnsupported, FractionalUnsupported, TooManyShares, SharedNameTaken,
- *   VirtualFunctionsStand, VirtualFunctionsMissing, DeviceNotFound, UnknownConfig, Invalid.
+ *   VGPUUnsupported, MPSUnsupported, FractionalUnsupported, EnforcementUnavailable,
+ *   TooManyShares, SharedNameTaken, VirtualFunctionsStand, VirtualFunctionsMissing,
+ *   DeviceNotFound, UnknownConfig, Invalid.
  * - Unhealthy cards are resolved like others; the agent decides what can be done with them.
  */
 

@@ -4,6 +4,7 @@
 
 #include "base/xalloc.h"
 
+#include "partition/enforcement.h"
 #include "partition/resolve_work.h"
 #include "partition/resource_names.h"
 #include "partition/vendor.h"
@@ -196,7 +197,12 @@ static bool check_sharing(struct source *s, const struct claim *c, const struct 
                        "timeSlicing");
         return false;
     }
-    return true;
+    const char *missing = c->entry->sharing.has_fractional
+                              ? enforcement_missing(&c->entry->sharing.fractional)
+                              : NULL;
+    if (missing)
+        resolve_refuse(s, ENFORCEMENT_UNAVAILABLE, card, missing);
+    return !missing;
 }
 
 static bool want_of_config(struct source *s, const struct migconfig_spec *config,

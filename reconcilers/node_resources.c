@@ -9,6 +9,7 @@
 
 #include "api/share_request.h"
 #include "interop/gpushare.h"
+#include "partition/enforcement.h"
 #include "partition/resource_names.h"
 #include "partition/share_numbers.h"
 #include "reconcilers/koordinator_cards.h"
@@ -99,8 +100,7 @@ static const struct device_fractional *terms_of(const struct card_record *c,
                                                 const struct device_spec *spec)
 {
     const struct device_want *want = device_spec_want(spec, c->uuid);
-    bool gives = want && want->has_sharing && want->sharing.has_fractional && c->healthy &&
-                 c->mode == API_MODE_NATIVE;
+    bool gives = enforcement_gives_shares(want) && c->healthy && c->mode == API_MODE_NATIVE;
     return gives ? &want->sharing.fractional : NULL;
 }
 

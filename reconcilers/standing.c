@@ -121,6 +121,24 @@ static const struct device_fractional *shares_of(const struct device_want *w)
     return w->has_sharing && w->sharing.has_fractional ? &w->sharing.fractional : NULL;
 }
 
+/* Absent, both are the same. */
+static bool same_word(bool has_a, int a, bool has_b, int b)
+{
+    return has_a == has_b && (!has_a || a == b);
+}
+
+static bool same_enforcement(const struct device_fractional *a, const struct device_fractional *b)
+{
+    const struct device_enforcement *x = &a->enforcement;
+    const struct device_enforcement *y = &b->enforcement;
+    return a->has_enforcement == b->has_enforcement &&
+           same_word(x->has_memory, x->memory, y->has_memory, y->memory) &&
+           same_word(x->has_compute, x->compute, y->has_compute, y->compute) &&
+           same_word(a->has_qos_policy, a->qos_policy, b->has_qos_policy, b->qos_policy) &&
+           same_word(a->has_on_exceed, a->on_exceed, b->has_on_exceed, b->on_exceed) &&
+           a->allow_disable == b->allow_disable;
+}
+
 static bool same_shares(const struct device_want *a, const struct device_want *b)
 {
     const struct device_fractional *x = shares_of(a);
@@ -128,7 +146,7 @@ static bool same_shares(const struct device_want *a, const struct device_want *b
     if (!x || !y)
         return !x && !y;
     return x->max_shares == y->max_shares && x->memory_percent == y->memory_percent &&
-           x->compute_percent == y->compute_percent;
+           x->compute_percent == y->compute_percent && same_enforcement(x, y);
 }
 
 bool standing_same_want(const struct device_want *a, const struct device_want *b)

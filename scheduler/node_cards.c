@@ -8,6 +8,7 @@
 #include "api/device.h"
 #include "api/kinds.h"
 #include "kubeclient/client.h"
+#include "partition/enforcement.h"
 #include "partition/vendor.h"
 
 enum { WHOLE_PERCENT = 100, NO_CARD = FRACTION_MAX_CARDS };
@@ -40,7 +41,7 @@ static bool gives_shares(const struct device_card *c, const struct device_want *
 static bool is_ill(const struct device_card *c, const struct device_want *want)
 {
     bool stays = !want || want->mode == API_MODE_NATIVE;
-    bool gives = !c->has_fractional || !want || (want->has_sharing && want->sharing.has_fractional);
+    bool gives = !c->has_fractional || !want || enforcement_gives_shares(want);
     return !c->healthy || c->has_pending_mode || c->has_drain || !stays || !gives;
 }
 

@@ -18,7 +18,8 @@ void card_refusal_of(const struct card_view *v, const struct device_want *want, 
                      struct card_refusal *ret)
 {
     auto_err struct err e = {0};
-    const char *unshareable = v ? sharing_refusal(v->card.vendor, want, publisher) : NULL;
+    const char *why = NULL; /* it cannot be shared */
+    const char *unshareable = v ? sharing_refusal(v->card.vendor, want, publisher, &why) : NULL;
     ret->reason = NULL;
     if (!v)
         refuse(ret, "DeviceNotFound", "there is no such card on this node");
@@ -29,7 +30,7 @@ void card_refusal_of(const struct card_view *v, const struct device_want *want, 
     else if (illness)
         refuse(ret, "Unhealthy", illness);
     else if (unshareable)
-        refuse(ret, sharing_refusal_reason(want), unshareable);
+        refuse(ret, why, unshareable);
     else if (card_wish_of(&v->card, want, ret_wish, &e) < 0)
         refuse(ret, e.kind == ERR_NOT_FOUND ? "UnknownProfile" : "Invalid", err_msg(&e));
 }

@@ -3,14 +3,14 @@
 
 #include <assert.h>
 
+#include "partition/enforcement.h"
 #include "partition/vendor.h"
 
 enum { WHOLE_PERCENT = 100 };
 
 static bool is_fractional(const struct device_want *want)
 {
-    return want && want->mode == API_MODE_NATIVE && want->has_sharing &&
-           want->sharing.has_fractional;
+    return want && want->mode == API_MODE_NATIVE && enforcement_gives_shares(want);
 }
 
 bool share_pool_exists(const struct device_spec *spec, enum api_publisher publisher)

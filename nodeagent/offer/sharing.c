@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "nodeagent/offer/plugin_config.h"
+#include "partition/enforcement.h"
 #include "partition/resource_names.h"
 #include "partition/vendor.h"
 
@@ -93,27 +94,33 @@ static const char *shares_refusal(const struct vendor *v, enum api_publisher pub
 }
 
 const char *sharing_refusal(const char *vendor, const struct device_want *want,
-                            enum api_publisher publisher)
+                            enum api_publisher publisher, const char **ret_reason)
 {
     const struct vendor *v = vendor_find(vendor);
-    if (!want || !want->has_sharing)
-        return NULL;
-    if (want->sharing.has_mps)
-        return mps_refusal(v, publisher);
-    return want->sharing.has_fractional ? shares_refusal(v, publisher) : NULL;
-}
-
-const char *sharing_refusal_reason(const struct device_want *want)
-{
-    return want->sharing.has_fractional ? "FractionalUnsupported" : "MPSUnsupported";
+    const char *reason = NULL;
+    const char *why = NULL;
+    if (want && want->has_sharing && want->sharing.has_mps) {
+        reason = "MPSUnsupported";
+        why = mps_refusal(v, publisher);
+    } else if (want && want->has_sharing && want->sharing.has_fractional) {
+        reason = "FractionalUnsupported";
+        why = shares_refusal(v, publisher);
+        if (!why) {
+            reason = ENFORCEMENT_UNAVAILABLE;
+            why = enforcement_missing(&want->sharing.fractional);
+        }
+    }
+    if (why && ret_reason)
+        *ret_reason = reason;
+    return why;
 }
 
 struct sharing sharing_of(const struct sharing_rules *r, const char *vendor,
                           const struct device_want *want, const char *profile)
 {
     char name[RESOURCE_NAME_BYTES];
-    if (sharing_refusal(vendor, want, r->publisher))
-        return unshared; /* reported with sharing_refusal_reason (card_status.c) */
+    if (sharing_refusal(vendor, want, r->publisher, /* ret_reason= */ NULL))
+        return unshared; /* reported (card_status.c) */
     if (want && (want->has_source || want->has_sharing))
         return sharing_of_want(want, profile);
     if (!r->config || r->config->sharing == PLUGIN_UNSHARED ||

@@ -30,12 +30,11 @@ struct sharing {
  * source governs the spec, else the spec's. Both may be NULL. */
 int sharing_strategy(const struct plugin_config *config, const struct device_spec *spec);
 
-/* Why a card of this vendor cannot be shared as wanted, with the remedy; NULL: it can. want may be
- * NULL. publisher: who publishes the resource. Static. */
+/* Why a card of this vendor cannot be shared as wanted, with the remedy, and in *ret_reason (NULL:
+ * not wanted) the reason of the condition; NULL: it can. want may be NULL. publisher: who publishes
+ * the resource. Both are static. */
 const char *sharing_refusal(const char *vendor, const struct device_want *want,
-                            enum api_publisher publisher);
-/* The reason of the condition, for a want that sharing_refusal refuses. Static. */
-const char *sharing_refusal_reason(const struct device_want *want);
+                            enum api_publisher publisher, const char **ret_reason);
 
 struct sharing_rules {
     const struct plugin_config *config; /* NULL: there is none */

@@ -506,14 +506,15 @@ void card_status_build(const struct node_state *s, const struct card_view *v,
         return;
     }
     const struct card_memo *m = node_state_memo(s, v->card.uuid);
-    const char *unshareable = sharing_refusal(v->card.vendor, want, s->publisher);
+    const char *reason = NULL;
+    const char *unshareable = sharing_refusal(v->card.vendor, want, s->publisher, &reason);
     assert(m || !plan);
     /* The parts in a kept entry are not those that the plan is about. */
     bool waits = plan && !kept && m->progress == PROGRESS_DONE && m->result.outcome == TXN_IN_USE;
     auto_free char *drain = waits ? drain_text(v, plan, m, now_ms, to) : NULL;
     if (unshareable) {
-        (void)condition_set(&to->conditions, "Applied", CONDITION_FALSE,
-                            sharing_refusal_reason(want), unshareable, s->generation, now_ms);
+        (void)condition_set(&to->conditions, "Applied", CONDITION_FALSE, reason, unshareable,
+                            s->generation, now_ms);
     } else if (!still_applied(&to->conditions, v, want, m, s->generation)) {
         struct applied a = applied_of(want, m, now_ms);
         (void)condition_set(&to->conditions, "Applied", a.status, a.reason,

@@ -300,7 +300,9 @@ Test(gpu_labels, shares_have_a_word_and_are_counted)
     for (size_t i = 0; i < 2; i++)
         n.wants[i] = (struct device_want){.has_sharing = true,
                                           .sharing = {.has_fractional = true,
-                                                      .fractional = {20 - 5 * (int)i, 100, 100}}};
+                                                      .fractional = {.max_shares = 20 - 5 * (int)i,
+                                                                     .memory_percent = 100,
+                                                                     .compute_percent = 100}}};
     gpu_labels_build(&n.in, &n.labels, &n.n_labels);
     expect_sound(&n);
     cr_expect_str_eq(label(&n, "nvidia.com/gpu.sharing-strategy"), "fractional");
@@ -315,9 +317,11 @@ Test(gpu_labels, a_card_that_nobody_shares_speaks_for_those_with_shares)
     struct node n;
     node_start(&n, "[{model: h100-80, count: 2}]", &(struct setting){0});
     gpu_labels_free(n.labels, n.n_labels);
-    n.wants[0] =
-        (struct device_want){.has_sharing = true,
-                             .sharing = {.has_fractional = true, .fractional = {20, 100, 100}}};
+    n.wants[0] = (struct device_want){.has_sharing = true,
+                                      .sharing = {.has_fractional = true,
+                                                  .fractional = {.max_shares = 20,
+                                                                 .memory_percent = 100,
+                                                                 .compute_percent = 100}}};
     n.wants[1] = (struct device_want){0};
     gpu_labels_build(&n.in, &n.labels, &n.n_labels);
     cr_expect_str_eq(label(&n, "nvidia.com/gpu.sharing-strategy"), "none");

@@ -68,8 +68,14 @@ Test(gpushare, cards_are_summed_with_their_oversubscription_each_in_whole_gib)
     struct gpushare_sums sums = {0};
     struct device_resource *list = NULL;
     size_t n = 0;
-    gpushare_sums_add(&sums, 81559, &(struct device_fractional){10, 100, 100});
-    gpushare_sums_add(&sums, 40960, &(struct device_fractional){10, 150, 100});
+    gpushare_sums_add(&sums, 81559,
+                      &(struct device_fractional){.max_shares = 10,
+                                                  .memory_percent = 100,
+                                                  .compute_percent = 100});
+    gpushare_sums_add(&sums, 40960,
+                      &(struct device_fractional){.max_shares = 10,
+                                                  .memory_percent = 150,
+                                                  .compute_percent = 100});
     gpushare_sums_offer(&sums, &list, &n);
     cr_assert_eq(n, 2);
     cr_expect_str_eq(list[0].name, GPUSHARE_COUNT);

@@ -17,8 +17,14 @@ Test(share_numbers, cards_are_summed_with_their_oversubscription)
     struct share_sums sums = {0};
     struct device_resource *list = NULL;
     size_t n = 0;
-    share_sums_add(&sums, 81920, &(struct device_fractional){10, 100, 200});
-    share_sums_add(&sums, 40960, &(struct device_fractional){10, 150, 100});
+    share_sums_add(&sums, 81920,
+                   &(struct device_fractional){.max_shares = 10,
+                                               .memory_percent = 100,
+                                               .compute_percent = 200});
+    share_sums_add(&sums, 40960,
+                   &(struct device_fractional){.max_shares = 10,
+                                               .memory_percent = 150,
+                                               .compute_percent = 100});
     share_sums_offer(&sums, &list, &n);
     cr_assert_eq(n, 3);
     cr_expect_str_eq(list[0].name, "nvidia.com/gpucores");

@@ -5,6 +5,7 @@
 #include "base/yaml.h"
 
 #include "nodeagent/offer/plugin_config_build.h"
+#include "nodeagent/offer/share_card.h"
 #include "nodeagent/offer/sharing.h"
 
 /* A node with a file and a Device whose only card is GPU-a. */
@@ -148,9 +149,11 @@ Test(sharing, mps_is_for_cards_that_have_it)
     const struct sharing_rules rules = rules_of(&n);
     cr_expect_eq(sharing_of(&rules, "nvidia", want, NULL).kind, SHARING_MPS);
     cr_expect_eq(sharing_of(&rules, "metax", want, NULL).kind, SHARING_NONE);
-    cr_expect_null(sharing_refusal("nvidia", want, API_PUBLISHER_KUBELET));
-    cr_expect_not_null(strstr(sharing_refusal("metax", want, API_PUBLISHER_KUBELET), "NVIDIA"));
-    cr_expect_str_eq(sharing_refusal_reason(want), "MPSUnsupported");
+    cr_expect_null(sharing_refusal("nvidia", want, API_PUBLISHER_KUBELET, NULL));
+    const char *reason = NULL;
+    const char *why = sharing_refusal("metax", want, API_PUBLISHER_KUBELET, &reason);
+    cr_expect(why && strstr(why, "NVIDIA"), "%s", why);
+    cr_expect_str_eq(reason, "MPSUnsupported");
     node_done(&n);
 }
 
@@ -172,7 +175,7 @@ Test(sharing, mps_is_for_agents_that_serve_the_kubelet)
         rules.publisher = cases[i].publisher;
         const struct sharing s = sharing_of(&rules, "nvidia", want, /* profile= */ NULL);
         cr_expect(s.kind == SHARING_NONE && s.replicas == 1, "%s", cases[i].how);
-        const char *why = sharing_refusal("nvidia", want, cases[i].publisher);
+        const char *why = sharing_refusal("nvidia", want, cases[i].publisher, NULL);
         cr_assert_not_null(why, "%s", cases[i].how);
         cr_expect(strstr(why, "--resources=kubelet") && strstr(why, cases[i].how), "%s", why);
     }
@@ -212,9 +215,29 @@ Test(sharing, shares_are_for_cards_that_have_them)
     const struct device_want *want = &n.spec.devices[0];
     const struct sharing_rules rules = rules_of(&n);
     cr_expect_eq(sharing_of(&rules, "metax", want, NULL).kind, SHARING_NONE);
-    cr_expect_null(sharing_refusal("nvidia", want, API_PUBLISHER_KUBELET));
-    cr_expect_not_null(strstr(sharing_refusal("metax", want, API_PUBLISHER_KUBELET), "NVIDIA"));
-    cr_expect_str_eq(sharing_refusal_reason(want), "FractionalUnsupported");
+    cr_expect_null(sharing_refusal("nvidia", want, API_PUBLISHER_KUBELET, NULL));
+    const char *reason = NULL;
+    const char *why = sharing_refusal("metax", want, API_PUBLISHER_KUBELET, &reason);
+    cr_expect(why && strstr(why, "NVIDIA"), "%s", why);
+    cr_expect_str_eq(reason, "FractionalUnsupported");
+    node_done(&n);
+}
+
+/* What is asked for and not there is not given out as if it were. */
+Test(sharing, shares_that_are_to_be_kept_by_what_there_is_not_are_refused)
+{
+    struct node n;
+    node_init(&n, "{}",
+              "spec: {" SOURCE ", devices: [{uuid: GPU-a, mode: native, sharing: {fractional: "
+              "{maxShares: 20, enforcement: {memory: library}}}}]}");
+    const struct device_want *want = &n.spec.devices[0];
+    const struct sharing_rules rules = rules_of(&n);
+    const char *reason = NULL;
+    const char *why = sharing_refusal("nvidia", want, API_PUBLISHER_KUBELET, &reason);
+    cr_expect(why && strstr(why, "enforcement.memory"), "%s", why);
+    cr_expect_str_eq(reason, "EnforcementUnavailable");
+    cr_expect_eq(sharing_of(&rules, "nvidia", want, NULL).kind, SHARING_NONE);
+    cr_expect_not(share_pool_exists(&n.spec, API_PUBLISHER_KUBELET));
     node_done(&n);
 }
 
@@ -234,7 +257,7 @@ Test(sharing, shares_are_for_agents_that_serve_the_kubelet)
         rules.publisher = cases[i].publisher;
         const struct sharing s = sharing_of(&rules, "nvidia", want, /* profile= */ NULL);
         cr_expect(s.kind == SHARING_NONE && s.replicas == 1 && s.shares == 0, "%s", cases[i].how);
-        const char *why = sharing_refusal("nvidia", want, cases[i].publisher);
+        const char *why = sharing_refusal("nvidia", want, cases[i].publisher, NULL);
         cr_assert_not_null(why, "%s", cases[i].how);
         cr_expect(strstr(why, "--resources=kubelet") && strstr(why, cases[i].how), "%s", why);
     }
@@ -250,9 +273,9 @@ Test(sharing, time_slicing_needs_nobody_in_particular)
     for (int who = API_PUBLISHER_KUBELET; who <= API_PUBLISHER_OTHER; who++) {
         struct sharing_rules rules = rules_of(&n);
         rules.publisher = who;
-        cr_expect_null(sharing_refusal("nvidia", &n.spec.devices[0], who));
+        cr_expect_null(sharing_refusal("nvidia", &n.spec.devices[0], who, NULL));
         cr_expect_eq(sharing_of(&rules, "nvidia", &n.spec.devices[0], NULL).replicas, 4);
-        cr_expect_null(sharing_refusal("nvidia", /* want= */ NULL, who));
+        cr_expect_null(sharing_refusal("nvidia", /* want= */ NULL, who, NULL));
     }
     node_done(&n);
 }

@@ -241,8 +241,13 @@ Test(standing, shares_are_told_from_replicas_and_from_other_shares)
     const struct device_want shares = {.uuid = uuid,
                                        .has_sharing = true,
                                        .sharing = {.has_fractional = true,
-                                                   .fractional = {10, 100, 100}}};
-    const struct device_fractional others[] = {{11, 100, 100}, {10, 101, 100}, {10, 100, 101}};
+                                                   .fractional = {.max_shares = 10,
+                                                                  .memory_percent = 100,
+                                                                  .compute_percent = 100}}};
+    const struct device_fractional others[] =
+        {{.max_shares = 11, .memory_percent = 100, .compute_percent = 100},
+         {.max_shares = 10, .memory_percent = 101, .compute_percent = 100},
+         {.max_shares = 10, .memory_percent = 100, .compute_percent = 101}};
     const struct device_want whole = {.uuid = uuid};
     struct device_want other = shares;
     cr_expect(standing_same_want(&shares, &other));
@@ -254,6 +259,36 @@ Test(standing, shares_are_told_from_replicas_and_from_other_shares)
         other.sharing.fractional = others[i];
         cr_expect_not(standing_same_want(&shares, &other), "%zu", i);
     }
+}
+
+/* Any word that differs has the Device written anew. */
+Test(standing, shares_that_are_to_be_kept_in_another_way_differ)
+{
+    char uuid[] = "GPU-1";
+    const struct device_fractional kinds[] = {
+        {.max_shares = 10},
+        {.has_enforcement = true},
+        {.has_enforcement = true, .enforcement = {.has_memory = true, .memory = API_MEMORY_AUTO}},
+        {.has_enforcement = true, .enforcement = {.has_memory = true, .memory = API_MEMORY_NONE}},
+        {.has_enforcement = true,
+         .enforcement = {.has_compute = true, .compute = API_COMPUTE_AUTO}},
+        {.has_enforcement = true,
+         .enforcement = {.has_compute = true, .compute = API_COMPUTE_NONE}},
+        {.has_qos_policy = true, .qos_policy = API_BEST_EFFORT},
+        {.has_qos_policy = true, .qos_policy = API_FIXED_SHARE},
+        {.has_on_exceed = true, .on_exceed = API_EXCEED_REPORT},
+        {.has_on_exceed = true, .on_exceed = API_EXCEED_KILL},
+        {.allow_disable = true},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
+            struct device_want a = {.uuid = uuid, .has_sharing = true};
+            a.sharing = (struct device_sharing){.has_fractional = true, .fractional = kinds[i]};
+            struct device_want b = a;
+            b.sharing.fractional = kinds[k];
+            a.sharing.fractional.max_shares = b.sharing.fractional.max_shares = 10;
+            cr_expect_eq(standing_same_want(&a, &b), i == k, "%zu, %zu", i, k);
+        }
 }
 
 Test(standing, wants_with_other_slices_differ)
