@@ -14,6 +14,8 @@
     scheduler     the extender's answers, with a fleet
     binding       pods of shares a second by kube-scheduler, beside the same without the extender
     one-node      pods of shares that come onto one node all at once
+    attempts      pods of shares on a real kubelet: containers that find their share at once
+    hami          the extender beside HAMi's scheduler, where HAMI_SCHEDULER names that program
     fleet         the controller with a fleet
 
 Each part brings up its own control plane on loopback, runs the release builds against simulated
@@ -34,6 +36,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import hami_bench
 import kubelet_bench
 import scheduler_bench
 import shares_bench
@@ -299,6 +302,8 @@ PARTS = {
     "scheduler": scheduler_bench.scheduler,
     "binding": shares_bench.binding,
     "one-node": shares_bench.one_node,
+    "attempts": shares_bench.first_attempts,
+    "hami": hami_bench.hami,
     "fleet": fleet,
 }
 

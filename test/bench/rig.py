@@ -338,6 +338,17 @@ def quantile(values, q):
     return values[min(len(values) - 1, int(q * len(values)))]
 
 
+def at_most(page, series, q):
+    """The bound under which so many of a histogram's values are, by a page of metrics; series: its name and labels, `name{a="b"}`."""
+    name, _, labels = series.rstrip("}").partition("{")
+    begin = f"{name}_bucket{{{labels}{',' if labels else ''}le=\""
+    lines = [line.removeprefix(begin).split('"} ') for line in page.splitlines() if line.startswith(begin)]
+    buckets = [(float(bound), int(count)) for bound, count in lines]
+    if not buckets or not buckets[-1][1]:
+        raise RuntimeError(f"{series}: nothing was measured")
+    return next(bound for bound, count in buckets if count >= q * buckets[-1][1])
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
