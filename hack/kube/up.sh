@@ -135,6 +135,8 @@ start_apiserver() {
     [ -z "$audit" ] || flags=(--audit-policy-file "$KUBE_HERE/audit.yaml"
         --audit-log-path "$RUNDIR/audit.log" --audit-log-maxsize 2000)
     [ -z "$admission_config" ] || flags+=(--admission-control-config-file "$admission_config")
+    # No kube-proxy leads from a Service's address to its pods: a webhook is asked at the pods' own.
+    [ -z "$in_cluster" ] || flags+=(--enable-aggregator-routing)
     [ -z "$in_cluster" ] || address=0.0.0.0
     spawn "$RUNDIR" kube-apiserver "$bin/kube-apiserver" --etcd-servers "http://127.0.0.1:$etcd_port" \
         --bind-address "$address" --advertise-address 127.0.0.1 --secure-port "$api_port" \

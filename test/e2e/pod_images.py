@@ -9,9 +9,10 @@ from pathlib import Path
 from conftest import HACK, ROOT
 
 REGISTRY = "registry.example"
-USERS = {"cleave-controller": ["--user", "65532:65532"], "cleave-agent": []}
+NOBODY = ["--user", "65532:65532"]
+USERS = {"cleave-controller": NOBODY, "cleave-agent": []}
 # The lock is that of hack/run-tests.sh: one make at a time in a variant's folder.
-COPY = "make -s images >/dev/null && for name in cleave-controller cleave-agent; do cp -a build/images/$name/root {}/$name; done"
+COPY = "make -s images >/dev/null && for name in cleave-controller cleave-agent cleave-scheduler; do cp -a build/images/$name/root {}/$name; done"
 
 
 def images(folder, tag="v1"):
@@ -27,8 +28,18 @@ def image(folder, program, tag):
     if tar.exists():
         return tar
     (root / "etc/tag").write_text(f"{tag}\n")
-    subprocess.run([HACK / "image.sh", "--level", "1", *USERS[program], f"{REGISTRY}/{program}:{tag}", tar, root, f"/usr/bin/{program}"], check=True, timeout=60)
+    subprocess.run([HACK / "image.sh", "--level", "1", *USERS.get(program, NOBODY), f"{REGISTRY}/{program}:{tag}", tar, root, f"/usr/bin/{program}"], check=True, timeout=60)
     return tar
+
+
+def scheduler_images(folder, upstream, program):
+    """Those of config/scheduler's pod, as images(): ours, and a kube-scheduler under the upstream's name."""
+    images(folder)
+    root, tar = folder / "kube-scheduler", folder / "kube-scheduler.tar"
+    (root / "usr/local/bin").mkdir(parents=True)
+    shutil.copy(program, root / "usr/local/bin/kube-scheduler")
+    subprocess.run([HACK / "image.sh", "--level", "1", upstream, tar, root, "/usr/local/bin/kube-scheduler"], check=True, timeout=60)
+    return {f"{REGISTRY}/cleave-scheduler:v1": image(folder, "cleave-scheduler", "v1"), upstream: tar}
 
 
 def release_before():

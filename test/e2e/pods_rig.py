@@ -243,10 +243,10 @@ class Checkout:
             text = text.replace(f"# {line}", line)
         self.kustomization.write_text(text)
 
-    def name_images(self, tag="v1"):
+    def name_images(self, tag="v1", programs=("cleave-controller", "cleave-agent")):
         """As README's second step, for any tag."""
         document = yaml.safe_load(self.kustomization.read_text())
-        document["images"] = [{"name": name, "newName": f"{REGISTRY}/{name}", "newTag": tag} for name in ("cleave-controller", "cleave-agent")]
+        document["images"] = [{"name": name, "newName": f"{REGISTRY}/{name}", "newTag": tag} for name in programs]
         self.kustomization.write_text(yaml.safe_dump(document))
 
     def apply(self):
@@ -293,12 +293,16 @@ class Pods(Rig):
 
     def wait_rolled_out(self, nodes=len(FLEETS)):
         """Until each pod of the newest template is Ready, and no other one is left."""
-        for namespace, what in (("cleave-system", "deployment/cleave-controller"), ("cleave-node", "daemonset/cleave-agent")):
+        deployments = self.api.get("/apis/apps/v1/namespaces/cleave-system/deployments")["items"]
+        daemonsets = self.api.get("/apis/apps/v1/namespaces/cleave-node/daemonsets")["items"]
+        for kind, what in [("deployment", d) for d in deployments] + [("daemonset", d) for d in daemonsets]:
+            meta = what["metadata"]
             try:
-                self.cluster.kubectl("-n", namespace, "rollout", "status", what, f"--timeout={90 * PATIENCE}s")
+                self.cluster.kubectl("-n", meta["namespace"], "rollout", "status", f"{kind}/{meta['name']}", f"--timeout={90 * PATIENCE}s")
             except KubectlError as error:
                 pytest.fail(f"{error}\n{self.why_not_ready()}")
-        wait_for(lambda: len(self.ours("cleave-system")) == 2 and len(self.ours("cleave-node")) == nodes, 60, self.why_not_ready)
+        replicas = sum(d["spec"]["replicas"] for d in deployments)
+        wait_for(lambda: len(self.ours("cleave-system")) == replicas and len(self.ours("cleave-node")) == nodes, 60, self.why_not_ready)
 
     def why_not_ready(self):
         said = self.cluster.kubectl.out("get", "pods", "-A", "-o", "wide")
