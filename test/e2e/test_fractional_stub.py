@@ -13,12 +13,14 @@ import subprocess
 import pytest
 from conftest import NotYet, wait_for
 from kubelet_stub import Refused, kubelet  # noqa: F401
-from stack import ApiError, mig, rig  # noqa: F401
+from stack import ApiError, mig, rig, serve  # noqa: F401
 from test_plugin_stub import Host
 
 GPU = "nvidia.com/gpu"
 MEMORY = "nvidia.com/gpumem"
 CORES = "nvidia.com/gpucores"
+KOORDINATOR_SHARE = "gpu.cleave.dev/share"
+BOTH = {GPU, KOORDINATOR_SHARE}
 RECORD = "gpu.cleave.dev/allocation"
 CDI_KIND = "gpu.cleave.dev/nvidia"
 PODS = "/api/v1/namespaces/default/pods"
@@ -36,32 +38,43 @@ def fractional(uuid, **settings):
 class Shares:
     """A node of H100 whose agent gives them out in shares."""
 
-    def __init__(self, rig, kubelet, cards=1, **settings):
-        self.rig, self.kubelet = rig, kubelet
-        self.host = Host(rig, kubelet, {"h100-80": cards}, slots=True).start()
+    def __init__(self, rig, kubelet, cards=1, flags=None, **settings):
+        self.rig, self.kubelet, self.flags = rig, kubelet, flags or {}
+        self.host = Host(rig, kubelet, {"h100-80": cards}, slots=True).start(**self.flags)
         self.node = self.host.node
         wait_for(self.node.agrees, 30, "the agent")
         self.settings = settings
         self.node.want(*(fractional(self.node.uuid(i), **settings) for i in range(cards)))
-        kubelet.wait_offers(**{GPU: cards * settings.get("maxShares", 10)})
+        names = BOTH if self.flags.get("koordinator_shares") == "on" else {GPU}
+        kubelet.wait_offers(**dict.fromkeys(names, cards * settings.get("maxShares", 10)))
 
     def pod(self, name, n=1, annotations=None, **limits):
         """Makes the pod in the API, on this node, and has the kubelet admit it. limits: gpumem, gpucores, …"""
         limits = {GPU: str(n), **{f"nvidia.com/{k.replace('_', '-')}": str(v) for k, v in limits.items()}}
+        return self.admit(name, limits, {GPU: n}, annotations)
+
+    def koordinator_pod(self, name, mib, percent):
+        """The same for a share in Koordinator's words, whose card the agent chooses."""
+        words = {"koordinator.sh/gpu-memory": f"{mib}Mi", **({"koordinator.sh/gpu-core": str(percent)} if percent else {})}
+        return self.admit(name, {KOORDINATOR_SHARE: "1", **words}, {KOORDINATOR_SHARE: 1})
+
+    def admit(self, name, limits, slots, annotations=None):
         container = {"name": "main", "image": "none", "resources": {"limits": limits}}
         name = f"{self.rig.id}-{name}"
         self.rig.objects.append(f"{PODS}/{name}")
         spec = {"nodeName": self.node.name, "containers": [container], "terminationGracePeriodSeconds": 0}
         self.node.rig.scheduler.create(PODS, {"metadata": {"name": name, "annotations": annotations or {}}, "spec": spec})
-        return self.kubelet.admit("default", name, {GPU: n})
+        return self.kubelet.admit("default", name, slots)
 
     def end(self, pod):
         self.node.api.delete(f"{PODS}/{pod.name}", now=True)
         self.kubelet.end(pod)
 
     def names(self, pod):
-        names = [d.name for d in pod.answers[GPU].cdi_devices]
-        assert all(n.startswith(f"{CDI_KIND}=share.") for n in names), names
+        ((resource, answer),) = pod.answers.items()
+        names = [d.name for d in answer.cdi_devices]
+        pool = {GPU: "share", KOORDINATOR_SHARE: "koord"}[resource]
+        assert all(n.startswith(f"{CDI_KIND}={pool}.") for n in names), names
         return [n.removeprefix(f"{CDI_KIND}=") for n in names]
 
     def env(self, pod, i=0):
@@ -97,6 +110,11 @@ class Shares:
             [agent, "inspect", *map(str, words)], env={**os.environ, **self.node.env}, capture_output=True, text=True, timeout=60, check=True
         )
         return done.stdout
+
+    def measured(self):
+        """Of how many containers the agent has measured how soon they had their shares."""
+        lines = serve(self.node.agent, "/metrics")[1].splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("cleave_agent_slot_bind_seconds_count "))
 
     def records(self):
         return sorted(p.name for p in (self.node.folder / "state" / "slots").glob("*.json"))
@@ -143,8 +161,10 @@ def test_a_card_with_a_share_of_hami_is_cut_only_when_its_pod_is_gone(node):
     theirs = of_hami(node, "theirs", f"{uuid},NVIDIA,3000,0:;", f"{uuid}-7")
     node.node.agent.kill()
     node.node.want(mig(uuid, {"1g.10gb": 7}))  # meanwhile
+    node.kubelet.wait_no_dead()
     node.node.agent.start()
-    assert theirs.name in node.node.wait_applied("InUse")["message"]
+    # Before the pod is read it is one of HAMi's; the attempt is repeated each second.
+    wait_for(lambda: node.node.applied()["reason"] == "InUse" and theirs.name in node.node.applied()["message"], 30, "the pod to be named")
     node.end(theirs)
     node.node.wait_layout({"1g.10gb": 7}, timeout=PODS_END_S)
 
@@ -166,6 +186,7 @@ def test_pods_share_a_card_by_what_they_ask_for(node):
     assert {k: v for k, v in node.env(a).items() if k.startswith("CUDA")} == {"CUDA_DEVICE_MEMORY_LIMIT_0": "3000m", "CUDA_DEVICE_SM_LIMIT": "30"}
     assert node.env(b)["CUDA_DEVICE_MEMORY_LIMIT_0"] == f"{CARD_MIB // 2}m"
     wait_for(lambda: node.told() == [((3000, 30), a.name), ((CARD_MIB // 2, 0), b.name)], 30, lambda: f"the shares, not {node.told()}")
+    assert node.measured() == 2
     told = node.node.card()
     assert told["fractional"] == {"memoryMiB": CARD_MIB, "maxShares": 10, "computePercent": 100, "enforcement": "none"}
     assert node.records() == sorted(f"{n}.json" for p in (a, b) for n in node.names(p))
@@ -200,6 +221,7 @@ def test_what_does_not_fit_waits_and_is_told_the_nearest_miss(node):
     assert node.host.spec().get(node.names(late)[0]) is None, "no container starts without its share"
     node.end(first)
     assert node.env(late)["CUDA_DEVICE_MEMORY_LIMIT_0"] == "3000m"
+    assert node.measured() == 1, "the first alone: the other one waited for room"
 
 
 def test_the_schedulers_choice_holds_within_what_the_container_asks(pair):
@@ -294,7 +316,7 @@ def test_a_pod_that_cannot_be_meant_is_not_made(rig, limits, said):
 def given(node):
     """What the records give of each card, after a look that no file for a container says something else."""
     sums = {}
-    for path in (node.node.folder / "state" / "slots").glob("share.*.json"):
+    for path in (node.node.folder / "state" / "slots").glob("*.json"):
         try:
             record = json.loads(path.read_text())
         except FileNotFoundError:  # released between the list and the look
@@ -313,18 +335,24 @@ def step(node, rng, pods):
     """Something happens: a pod comes or goes, the agent or the kubelet is killed."""
     chance = rng.random()
     if chance < 0.5 and len(pods) < 12:
-        sizes = {"gpumem": rng.choice([1000, 9000, 30000, 60000]), "gpucores": rng.choice([0, 10, 40])} if rng.random() < 0.9 else {}
+        mib, percent = rng.choice([1000, 9000, 30000, 60000]), rng.choice([0, 10, 40])
+        kind, name = rng.random(), f"p{next(node.numbers)}"
         with contextlib.suppress(Refused):  # no slot, or the agent is away
-            pods.append(node.pod(f"p{next(node.numbers)}", **sizes))
+            if kind < 0.1:
+                pods.append(node.pod(name))
+            elif kind < 0.7:
+                pods.append(node.pod(name, gpumem=mib, gpucores=percent))
+            else:
+                pods.append(node.koordinator_pod(name, mib, percent))
     elif chance < 0.8 and pods:
         node.end(pods.pop(rng.randrange(len(pods))))
     elif chance < 0.9:
         node.node.agent.kill()
-        node.host.start()
-        wait_for(lambda: GPU in node.kubelet.offers(), 30, "the new agent to register")
+        node.host.start(**node.flags)
+        wait_for(lambda: node.kubelet.offers().keys() >= BOTH, 30, "the new agent to register")
     else:
         node.kubelet.restart(kill=rng.random() < 0.5)
-        wait_for(lambda: GPU in node.kubelet.offers(), 30, "the agent to register again")
+        wait_for(lambda: node.kubelet.offers().keys() >= BOTH, 30, "the agent to register again")
 
 
 def has_its_share(node, pod):
@@ -338,7 +366,9 @@ def has_its_share(node, pod):
     return edits and record["pod"] == pod.name and f"CUDA_DEVICE_MEMORY_LIMIT_0={record['memoryMiB']}m" in edits["env"]
 
 
-def test_no_card_is_given_twice_whatever_is_killed(pair):
+def test_no_card_is_given_twice_whatever_is_killed(rig, kubelet):
+    """By neither of the two names that one card's shares have."""
+    pair = Shares(rig, kubelet, cards=2, flags={"koordinator_shares": "on"})
     rng = random.Random(SEED)
     pair.numbers = itertools.count()
     pods = []
@@ -353,4 +383,4 @@ def test_no_card_is_given_twice_whatever_is_killed(pair):
             pair.end(pod)
         pods = [p for p in pods if p not in done]
     wait_for(lambda: pair.records() == [] and pair.host.spec() == {}, PODS_END_S, lambda: f"nothing to be left, not {pair.records()}")
-    pair.kubelet.wait_offers(**{GPU: 20})
+    pair.kubelet.wait_offers(**{GPU: 20, KOORDINATOR_SHARE: 20})
