@@ -743,7 +743,24 @@ def install(cluster):
         cluster.kubectl("apply", "--server-side", "-k", ROOT / folder)
     cluster.kubectl("apply", "--server-side", *files_of_components())
     cluster.kubectl("wait", "--for=condition=Established", "crd", "-l", "app.kubernetes.io/part-of=cleave", "--timeout=30s")
+    wait_policies(cluster)
     cluster.installed = True
+
+
+def wait_policies(cluster):
+    """An API server asks a policy a moment after it has it. The one that files_of_components() has last stands for all."""
+    api = Api(cluster, user="system:serviceaccount:cleave-system:cleave-scheduler")
+    pod = {"metadata": {"generateName": "policies-"}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
+
+    def is_refused():
+        try:
+            api.request("POST", "/api/v1/namespaces/default/pods?dryRun=All", pod)
+        except ApiError as error:
+            return "cleave-scheduler makes no pod" in str(error)
+        return False
+
+    wait_for(is_refused, 30, "the policies to be in force")
+    api.close()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import shutil
 import pytest
 import yaml
 from conftest import ROOT, wait_for
-from stack import GROUP, Api, ApiError, files_of_components, rig, serve  # noqa: F401
+from stack import GROUP, Api, ApiError, files_of_components, rig, serve, wait_policies  # noqa: F401
 
 MERGE = "application/merge-patch+json"
 OVERLAYS = {
@@ -57,6 +57,7 @@ class Installed:
         for part in ("namespace", "rbac", "admission"):
             self.rig.cluster.kubectl("apply", "--server-side", "-k", ROOT / "config" / part)
         self.rig.cluster.kubectl("apply", "--server-side", *files_of_components())
+        wait_policies(self.rig.cluster)
 
     def wait_no_policies(self):
         """A policy that is gone is asked for a moment more, and would answer for ours."""
