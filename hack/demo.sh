@@ -143,7 +143,7 @@ profile_step() {
     show kubectl wait gpuprofile/inference --for=condition=Ready --timeout=120s
     show kubectl get gpuprofiles
     show kubectl get device h100-node
-    await 10 "the node's resources" bash -c "'$kube/kubectl' --kubeconfig '$dir/kubeconfig' get node h100-node -o json | jq -e '.status.allocatable[\"nvidia.com/mig-1g.10gb\"] == \"11\"'"
+    await 30 "the node's resources" bash -c "'$kube/kubectl' --kubeconfig '$dir/kubeconfig' get node h100-node -o json | jq -e '.status.allocatable[\"nvidia.com/mig-1g.10gb\"] == \"11\"'"
     note "What the node offers to pods now, whole cards shared by four:"
     offers h100-node
     inspect h100-node 3
@@ -168,7 +168,7 @@ metax_step() {
     title "Another vendor's cards, cut into slices with quotas"
     show kubectl apply -f config/samples/metax.yaml
     show kubectl wait gpuprofile/metax --for=condition=Ready --timeout=120s
-    await 10 "the node's resources" bash -c "'$kube/kubectl' --kubeconfig '$dir/kubeconfig' get node metax-node -o json | jq -e '.status.allocatable[\"metax-tech.com/sgpu-small\"] == \"4\"'"
+    await 30 "the node's resources" bash -c "'$kube/kubectl' --kubeconfig '$dir/kubeconfig' get node metax-node -o json | jq -e '.status.allocatable[\"metax-tech.com/sgpu-small\"] == \"4\"'"
     show kubectl get device metax-node
     note "Slices that stand on the first card; on the second, up to sixteen that are made for the pods that ask:"
     offers metax-node

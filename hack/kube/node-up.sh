@@ -89,7 +89,7 @@ is_apart() { [ "$(readlink "/proc/$(cut -d' ' -f1 "$RUNDIR/network.pid")/ns/net"
 
 start_network() {
     spawn "$RUNDIR" network unshare -n -- "$pause"
-    wait_until 10 "$RUNDIR" network "it had a network namespace" is_apart
+    wait_until 60 "$RUNDIR" network "it had a network namespace" is_apart
     in_network "$RUNDIR" ip link set lo up
     in_network "$RUNDIR" ip address add 10.96.0.1/32 dev lo # the API server's as a Service
 }
@@ -266,7 +266,7 @@ start_node() {
     # shellcheck disable=SC2016
     spawn "$node" node nsenter -t "$(cut -d' ' -f1 "$RUNDIR/network.pid")" -n -- \
         unshare -m -p -f --kill-child --mount-proc --propagation private -- "$KUBE_HERE/node-inside.sh" "$node" "$pause" "$over"
-    wait_until 10 "$node" node "it had its namespaces" write_init_pid
+    wait_until 60 "$node" node "it had its namespaces" write_init_pid
 }
 
 on_node() { nsenter -t "$(cut -d' ' -f1 "$node/init.pid")" -m -n -- "$@"; }

@@ -252,11 +252,11 @@ class Process:
         self.signal(signal.SIGKILL)
         self.popen.wait()
 
-    def stop(self, timeout=15):
+    def stop(self, timeout=30):
         """Politely. Returns the exit status; killing it in the end is a failure of the test."""
         self.signal(signal.SIGTERM)
         try:
-            return self.popen.wait(timeout)
+            return self.popen.wait(timeout * PATIENCE)
         except subprocess.TimeoutExpired:
             self.kill()
             pytest.fail(f"{self.name} did not end within {timeout} s of SIGTERM")
@@ -382,7 +382,7 @@ def threads_end():
     """A test's threads end with it: one that asks on and on would take the time of those that follow, and could write to their objects."""
     before = threading.enumerate()
     yield
-    wait_for(lambda: not set(threading.enumerate()) - set(before), 10, lambda: f"the threads of the test to end: {set(threading.enumerate()) - set(before)}")
+    wait_for(lambda: not set(threading.enumerate()) - set(before), 30, lambda: f"the threads of the test to end: {set(threading.enumerate()) - set(before)}")
 
 
 @pytest.fixture(scope="session")

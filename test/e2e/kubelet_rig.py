@@ -26,6 +26,7 @@ from namespaces import Inside, inside
 from stack import Rig, SimNode, install, mig
 
 IMAGE = "localhost/busybox:1"
+SAID_ALL = "that was all"
 SMALL = "nvidia.com/mig-1g.10gb"
 HALF = "nvidia.com/mig-3g.40gb"
 PODS = "/api/v1/namespaces/default/pods"
@@ -260,6 +261,11 @@ class RealNode(SimNode):
     def log(self, name):
         """What the pod's container wrote, also before it was restarted."""
         return self.api.get(f"{self.pod_path(name)}/log")
+
+    def said(self, name):
+        """The lines that the pod's container wrote before SAID_ALL, once that is there: a log is written line by line."""
+        text = wait_for(lambda: f"{SAID_ALL}\n" in self.log(name) and self.log(name), 30, "the pod to say all that it sees")
+        return text.partition(f"{SAID_ALL}\n")[0].splitlines()
 
     def result(self, command, limits=None, timeout=30):
         """Runs a pod to its end and returns what it wrote."""

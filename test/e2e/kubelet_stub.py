@@ -38,7 +38,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, wait_for
+from conftest import ROOT, NotYet, wait_for
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 # Programs are started by fork and exec at once.
@@ -347,7 +347,8 @@ class KubeletStub:
         """The Plugin that is asked for a resource: the newest that answered for its options, until it was disconnected."""
         with self.lock:
             plugin = self.endpoints.get(resource)
-        assert plugin and not plugin.stopped, f"nothing is registered for {resource}; there is {sorted(self.endpoints)}"
+        if not plugin or plugin.stopped:
+            raise NotYet(f"nothing is registered for {resource}; there is {sorted(self.endpoints)}")
         return plugin
 
     def hang_up(self, resource):

@@ -298,7 +298,7 @@ class Pods(Rig):
         for kind, what in [("deployment", d) for d in deployments] + [("daemonset", d) for d in daemonsets]:
             meta = what["metadata"]
             try:
-                self.cluster.kubectl("-n", meta["namespace"], "rollout", "status", f"{kind}/{meta['name']}", f"--timeout={90 * PATIENCE}s")
+                self.cluster.kubectl("-n", meta["namespace"], "rollout", "status", f"{kind}/{meta['name']}", f"--timeout={300 * PATIENCE}s")
             except KubectlError as error:
                 pytest.fail(f"{error}\n{self.why_not_ready()}")
         replicas = sum(d["spec"]["replicas"] for d in deployments)
@@ -320,9 +320,9 @@ class Pods(Rig):
         wait_for(lambda: not any(self.api.find(path) for path in self.objects), 60, "the tests' pods to be gone")
         self.objects.clear()
 
-    def ended(self):
-        """Of containers of ours that ended and were started again: where, and how often."""
-        statuses = [(p["metadata"]["name"], c) for p in self.ours() for c in p["status"].get("containerStatuses", [])]
+    def ended(self, besides=None):
+        """Of containers of ours, but for those of that name, that ended and were started again: where, and how often."""
+        statuses = [(p["metadata"]["name"], c) for p in self.ours() for c in p["status"].get("containerStatuses", []) if c["name"] != besides]
         return {name: c["restartCount"] for name, c in statuses if c["restartCount"]}
 
 

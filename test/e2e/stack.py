@@ -448,8 +448,10 @@ class SimNode:
         return wait_for(lambda: self.agrees(), timeout, lambda: f"Device {self.name} to be Ready: {json.dumps(self.status().get('conditions'))}")
 
     def agrees(self):
+        """The Device, once it is Ready and nothing is left to be said of what the Node offers."""
         device = self.device()
-        return device if is_current(device) else None
+        said = device.get("spec", {}).get("withdrawn") == device.get("status", {}).get("withdrawal")
+        return device if said and is_current(device) else None
 
     def wait_applied(self, reason, gpu=0, timeout=30):
         """Waits for the reason of a card's condition Applied, and returns the condition."""

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import HACK
+from conftest import HACK, wait_for
 
 WIDGET_CRD = """
 apiVersion: apiextensions.k8s.io/v1
@@ -80,6 +80,7 @@ def widget(name, size=1):
 def define_widgets(kubectl):
     kubectl.apply(WIDGET_CRD)
     kubectl("wait", "--for=condition=Established", "crd/widgets.test.cleave.dev", "--timeout=30s")
+    wait_for(lambda: kubectl.out("get", "widgets", "-A", "-o", "name") is not None, 30, "kubectl to know them")
 
 
 def executables(folder, *names):

@@ -19,7 +19,7 @@ from oracle import CHANGES, seconds  # noqa: E402
 
 FAILOVERS = int(os.environ.get("CLEAVE_FAILOVERS", 2))
 LAYOUTS = ({"1g.10gb": 7}, {"3g.40gb": 2}, {"2g.20gb": 3})  # nothing of one stays in the next
-RELEASED_S, EXPIRED_S = 3, 6 + 2  # the lease's duration, and two tries
+RELEASED_S, EXPIRED_S = 3, 6 + 6  # the lease's duration, two tries, and four seconds until it is seen
 
 
 def reigns(rig, mark):

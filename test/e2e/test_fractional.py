@@ -4,10 +4,10 @@ are written there, and their rules. Kube-scheduler knows the sums of a node, and
 
 import pytest
 from conftest import ROOT, wait_for
-from kubelet_rig import IMAGE, real_cluster, real_rig  # noqa: F401
+from kubelet_rig import IMAGE, SAID_ALL, real_cluster, real_rig  # noqa: F401
 
 GPU = "nvidia.com/gpu"
-LOOK = "find /dev -name 'nvidia[0-9]*' | sort; env | grep -E 'CUDA_|NVIDIA_VISIBLE' | sort"
+LOOK = f"find /dev -name 'nvidia[0-9]*' | sort; env | grep -E 'CUDA_|NVIDIA_VISIBLE' | sort; echo {SAID_ALL}"
 RUN = f"trap 'exit 0' TERM; {LOOK}; sleep 3600 & wait"
 CARD_MIB = 81559
 
@@ -35,7 +35,7 @@ def limits(n=1, **more):
 
 def seen(node, pod):
     """What the pod sees: the cards, and its variables."""
-    lines = wait_for(lambda: node.log(pod).splitlines(), 30, "the pod to say what it sees")
+    lines = node.said(pod)
     return [line for line in lines if line.startswith("/dev/")], dict(line.split("=", 1) for line in lines if "=" in line)
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from conftest import wait_for
 from koord_scheduler import koord_scheduler
-from kubelet_rig import real_cluster, real_rig  # noqa: F401
+from kubelet_rig import SAID_ALL, real_cluster, real_rig  # noqa: F401
 
 SGPU = "metax-tech.com/sgpu"
 QOS = "metax-tech.com/sgpu-qos-policy"
@@ -17,7 +17,7 @@ LOCK = "hami.io/mutex.lock"
 # The gate with which it writes what MetaX's plugin reads, and locks the Node for each pod.
 LOCKING = {"DevicePluginAdaption": True}
 both_ways = pytest.mark.parametrize("node", [{}, LOCKING], ids=["as it is", "locking"], indirect=True)
-LOOK = "find /dev -name 'mx*' | sort; env | grep METAX_SGPUS"
+LOOK = f"find /dev -name 'mx*' | sort; env | grep METAX_SGPUS; echo {SAID_ALL}"
 RUN = f"trap 'exit 0' TERM; {LOOK}; sleep 3600 & wait"
 
 
@@ -121,7 +121,7 @@ def test_the_manuals_pod_gets_its_slice_on_the_card_that_its_scheduler_chose(nod
     node.wait_phase(name, "Running", timeout=60)
     assert slices(node) == [chosen(node, name)]
     assert chosen(node, name)[1:] == (1024, 10)
-    seen = wait_for(lambda: node.log(name).splitlines(), 30, "the pod to say what it sees")
+    seen = node.said(name)
     assert "/dev/mxcd" in seen and any("compute=10;vram=1024" in line for line in seen), seen
     wait_for(lambda: lock(node) is None, 10, "the scheduler's lock to be given back")
     node.delete(name)
@@ -200,7 +200,7 @@ def share(node, name, count=1, **words):
     return scheduled(node, name, SHOW, limits)
 
 
-SHOW = "trap 'exit 0' TERM; find /dev -name 'nvidia[0-9]*' | sort; env | grep CUDA_DEVICE | sort; sleep 3600 & wait"
+SHOW = f"trap 'exit 0' TERM; find /dev -name 'nvidia[0-9]*' | sort; env | grep CUDA_DEVICE | sort; echo {SAID_ALL}; sleep 3600 & wait"
 
 
 def chosen_cards(node, name):
@@ -231,7 +231,7 @@ def test_shares_of_nvidias_cards_lie_where_its_scheduler_chose(shares):
         return {name: [(card, *size) for card in chosen_cards(shares, name)] for name, size in pods.items()}
 
     wait_for(lambda: shares.shares_told() == wanted(), 30, lambda: f"the shares {wanted()}, not {shares.shares_told()}")
-    seen = wait_for(lambda: shares.log(next(iter(pods))).splitlines(), 30, "the pod to say what it sees")
+    seen = shares.said(next(iter(pods)))
     assert seen[0].startswith("/dev/nvidia") and "CUDA_DEVICE_MEMORY_LIMIT_0=8192m" in seen and "CUDA_DEVICE_SM_LIMIT=30" in seen, seen
     for name in pods:
         shares.delete(name)

@@ -98,6 +98,7 @@ def test_nothing_is_written_in_the_quiet(koordinator):
     node = koordinator.node({"h100-80": 2})
     wait_mirror(node)
     wait_offers(node, of_cards(2))
+    node.wait_reads(2)  # the Device follows the Node
     assert koordinator.writes_while(lambda: node.wait_reads(3)) == []
 
 
@@ -154,7 +155,7 @@ def test_the_device_goes_with_its_node(koordinator):
     wait_mirror(node)
     node.agent.stop()
     node.api.delete(f"/api/v1/nodes/{node.name}")
-    wait_for(lambda: mirror(node) is None, 60, "the Device to be collected")
+    wait_for(lambda: mirror(node) is None, 120, "the Device to be collected")
 
 
 # --- MetaX ---

@@ -36,7 +36,7 @@ def test_a_reboot_restarts_the_pods_and_tells_a_new_boot(real_node):
     before = real_node.node_object()["status"]["nodeInfo"]["bootID"]
     real_node.reboot()
     wait_for(lambda: real_node.container(pod)["restartCount"] == 1 and real_node.container(pod)["ready"], 60, "the pod to run again")
-    assert real_node.node_object()["status"]["nodeInfo"]["bootID"] != before
+    wait_for(lambda: real_node.node_object()["status"]["nodeInfo"]["bootID"] != before, 30, "the new boot to be told")
 
 
 @pytest.mark.parametrize("there", [[], ["kubelet"], ["cni"], ["kubelet", "cni"]])

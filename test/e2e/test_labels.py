@@ -87,6 +87,7 @@ def test_success_is_said_only_after_the_hardware_shows_it(labelled):
 
     wait_for(success, 30, lambda: seen)
     assert seen == ["pending", "success"]
+    node.ctl("latency", "set", CREATE, "1s")
     node.label(**{CONFIG: "all-3g.40gb"})
     wait_state(node, "pending")
     wait_state(node, "success")
@@ -191,7 +192,7 @@ def test_a_failure_after_a_success_heals_by_itself(rig, labelled):
     node.ctl("fault", "add", "--call", CREATE, "--nth", 4, "--action", "fail:UNKNOWN")
     node.label(**{CONFIG: "all-1g.10gb"})
     wait_state(node, "failed")
-    assert node.placements() == before
+    wait_for(lambda: node.placements() == before, 30, "what stood before")  # a next try may have begun
     assert wait_for(lambda: rig.events(node.name, "RolledBack"), 30, "an event")
     node.ctl("fault", "clear")
     wait_state(node, "success", 60)

@@ -14,7 +14,7 @@ import threading
 import pytest
 from conftest import ROOT, wait_for
 from replicas import SHORT, acted, replica, wait_leads
-from stack import is_true, rig  # noqa: F401
+from stack import Api, ApiError, is_true, rig  # noqa: F401
 
 sys.path.append(str(ROOT / "test" / "fault"))
 from proxy import FaultProxy, Harm  # noqa: E402
@@ -51,7 +51,20 @@ class Late:
         """Until the second replica leads, and the write is still on its way."""
         wait_for(self.arrived.is_set, 60, lambda: f"{self.late}; there came {self.proxy.trace[-5:]}")
         wait_leads(self.rig, self.second)
+        wait_for(self.is_refused, 30, "the API server to know the second replica as the leader")
         self.mark = self.rig.cluster.audit_mark()
+
+    def is_refused(self):
+        """Would the first replica be? The second one has the Lease before the Leader names it."""
+        api = Api(self.rig.cluster, self.rig.token("cleave-controller", self.rig.controller_pod("one")))
+        path = f"/api/v1/nodes/{self.node.name}?dryRun=All&fieldManager=cleave-controller"
+        try:
+            api.request("PATCH", path, {"metadata": {}}, "application/merge-patch+json")
+        except ApiError as error:
+            return error.code == 403
+        finally:
+            api.close()
+        return False
 
     def arrive(self):
         """Lets the write through, and then its sender go on. Returns the API server's answer to it."""

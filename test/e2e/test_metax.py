@@ -10,12 +10,12 @@ import json
 import pytest
 from conftest import wait_for
 from koordinator_kind import install, uninstall
-from kubelet_rig import real_cluster, real_rig  # noqa: F401
+from kubelet_rig import SAID_ALL, real_cluster, real_rig  # noqa: F401
 
 GPU = "metax-tech.com/gpu"
 SGPU = "metax-tech.com/sgpu"
 QOS = "metax-tech.com/sgpu-qos-policy"
-LOOK = "find /dev -name 'mx*' -o -name 'renderD*' | sort; env | grep METAX || true"
+LOOK = f"find /dev -name 'mx*' -o -name 'renderD*' | sort; env | grep METAX || true; echo {SAID_ALL}"
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_the_slice_of_a_pod_comes_and_goes_with_it(node):
     wait_offers(node, **{SGPU: 16})
     pod = annotated(node, "story", RUN, {QOS: "fixed-share", **allocated(node, 10, 1024)})
     node.wait_phase(pod, "Running")
-    seen = wait_for(lambda: node.log(pod).splitlines(), 30, "the pod to say what it sees")
+    seen = node.said(pod)
     assert "/dev/mxcd" in seen, seen
     assert any("compute=10;vram=1024;alias=cleave.slot." in line for line in seen), seen
     ((alias, memory, compute),) = slices(node)
@@ -139,7 +139,7 @@ def test_the_story_of_koordinators_manual(koordinated):
     wait_for(lambda: koordinators(node) == MANUALS_NODE, 30, lambda: f"the manual's node, not {koordinators(node)}")
     pod = annotated(node, "manual", RUN, {QOS: "fixed-share"}, MANUALS_POD)
     node.wait_phase(pod, "Running")
-    seen = wait_for(lambda: node.log(pod).splitlines(), 30, "the pod to say what it sees")
+    seen = node.said(pod)
     assert "/dev/mxcd" in seen and any("compute=10;vram=1024" in line for line in seen), seen
     assert [s[1:] for s in slices(node)] == [(1024, 10)] and card(node)["schedClass"] == "fixed-share"
     assert koordinators(node) == MANUALS_NODE and offers(node) == {SGPU: 16}

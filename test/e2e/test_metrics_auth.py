@@ -115,6 +115,7 @@ def controller(rig, pair, **more):
 @pytest.mark.parametrize("start", [agent, controller])
 def test_the_page_is_for_bearers_of_a_token_whom_the_api_server_lets_get_it(rig, rights, start):
     served = start(rig, Pair(rig.folder / "tls"))
+    wait_for(lambda: served.code("invented") == 401, 30, "the right to ask about tokens")
     code, body, headers = served.get()
     assert code == 401 and headers["WWW-Authenticate"] == "Bearer" and "cleave" not in body
     assert served.code("invented") == 401
@@ -193,7 +194,7 @@ def test_an_api_server_that_hangs_holds_up_neither_known_tokens_nor_health(rig, 
 
 def test_an_account_without_the_component_s_rights_says_what_to_do(rig):
     served = agent(rig, Pair(rig.folder / "tls"))
-    assert served.code("invented") == 503
+    wait_for(lambda: served.code("invented") == 503, 30, "the right to be gone")
     wait_for(lambda: "config/components/metrics-auth" in served.process.tail(), 30, "the remedy in the log")
 
 

@@ -10,12 +10,12 @@ import signal
 
 import pytest
 from conftest import wait_for
-from kubelet_rig import HALF, SMALL, halves, real_cluster, real_node, real_rig  # noqa: F401
+from kubelet_rig import HALF, SAID_ALL, SMALL, halves, real_cluster, real_node, real_rig  # noqa: F401
 from stack import condition, mig
 
 GPU = "nvidia.com/gpu"
 CDI_KIND = "gpu.cleave.dev/nvidia"
-LOOK = "find /dev -name 'nvidia*' -type c | sort; env | grep NVIDIA"
+LOOK = f"find /dev -name 'nvidia*' -type c | sort; env | grep NVIDIA; echo {SAID_ALL}"
 
 
 def held(node, pod):
@@ -69,8 +69,7 @@ def worker(node, limits, name="worker", look=LOOK):
 
 def assert_sees_its_own(node, pod):
     (device,) = held(node, pod)
-    seen = wait_for(lambda: node.log(pod).splitlines(), 30, "the pod to say what it sees")
-    files = [line for line in seen if line.startswith("/dev/")]
+    files = [line for line in node.said(pod) if line.startswith("/dev/")]
     assert files == device_files(node, device)
     return device
 
@@ -336,6 +335,7 @@ def test_both_restart_and_everybody_keeps_what_he_has(halves):
     device = assert_sees_its_own(halves, pod)
     halves.agent.kill()
     halves.restart_kubelet()
+    halves.wait_offers()  # the new kubelet's word: it has nothing yet
     halves.agent.start()
     halves.wait_offers(**{HALF: 1, SMALL: 3})
     assert held(halves, pod) == [device] and halves.container(pod)["restartCount"] == 0

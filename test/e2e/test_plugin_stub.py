@@ -177,6 +177,7 @@ def test_a_held_partition_is_named_in_use_and_not_taken(halves):
     kubelet, node = halves.kubelet, halves.node
     pod = kubelet.admit("research", "train-0", {HALF: 1})
     standing = node.placements()
+    wait_for(lambda: [u.get("name") for u in users(node)] == ["train-0"], 30, lambda: f"the pod to be told: {users(node)}")
     node.want(mig(node.uuid(), {"1g.10gb": 7}))
     told = node.wait_applied("InUse")
     assert "train-0" in told["message"] or "train-0" in str(node.card()["partitions"])
@@ -644,7 +645,8 @@ def test_what_another_plugin_gave_to_a_pod_is_not_taken(rig, kubelet):
     standing = node.placements()
     node.want(mig(node.uuid(), {"1g.10gb": 7}))
     node.wait_applied("InUse")
-    assert [(u["namespace"], u["name"]) for u in users(node)] == [("default", "theirs")]
+    theirs = [("default", "theirs")]
+    wait_for(lambda: [(u.get("namespace"), u.get("name")) for u in users(node)] == theirs, 30, lambda: f"the pod to be told: {users(node)}")
     assert node.placements() == standing
     assert {r["publisher"] for r in node.status()["resources"]} == {"other"} and not kubelet.registrations
     kubelet.end(pod)

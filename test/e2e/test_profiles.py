@@ -2,6 +2,7 @@
 """GPUProfiles and MIGConfigs, from kubectl apply to the hardware: two processes of ours and a real API server."""
 
 import json
+import signal
 from collections import Counter
 
 import pytest
@@ -325,7 +326,7 @@ def test_no_more_nodes_are_in_change_than_the_budget_says(rig, budget, most):
     rig.controller()
     nodes = [rig.node() for _ in range(3)]
     for node in nodes:
-        node.ctl("latency", "set", CREATE, "100ms")
+        node.ctl("latency", "set", CREATE, "500ms")
     profile = rig.profile("p", cut({"1g.10gb": 3}), rollout={"maxUnavailable": budget})
     rig.wait_ready(profile)
     assert [n.layout() for n in nodes] == [{"1g.10gb": 3}] * 3
@@ -360,7 +361,9 @@ def test_a_failed_change_leaves_the_placements_that_stood(rig):
     node.ctl("fault", "add", "--call", CREATE, "--nth", 1, "--action", "fail:UNKNOWN")
     rig.profile("p", cut({"2g.20gb": 3}))
     node.wait_applied("RolledBack")
+    node.agent.signal(signal.SIGSTOP)  # it tries again two seconds later
     assert node.placements() == before
+    node.agent.signal(signal.SIGCONT)
     rig.wait_ready(profile, 60)
     assert node.layout() == {"2g.20gb": 3}
 

@@ -270,8 +270,8 @@ def test_what_fits_the_sums_and_no_card_waits_and_runs_once_there_is_room(two):
     assert len({where for _, *where in map(tuple, halves) for where in [tuple(where)]}) == 4, "one on each card"
     late = two.pod("late", gpumem=40000)
     two.wait_refused(late, "needs 40000 MiB on one card; the best of 2 has 31559 MiB")
-    notes = [e.get("note", "") for e in two.rig.events(late, "FailedScheduling")]
-    assert any("needs 40000 MiB on one card; the best of 2 has" in note for note in notes), notes
+    said = "needs 40000 MiB on one card; the best of 2 has"
+    wait_for(lambda: any(said in e.get("note", "") for e in two.rig.events(late, "FailedScheduling")), 30, "kube-scheduler's Event")
     assert two.shares(late) == [] and not any(two.rig.events(n.node.name, "ShareNotMade") for n in two.nodes)
     (first,) = nodes_written(two)
     gone, node, card = halves[0]

@@ -54,6 +54,8 @@ class Thief:
         install_koordinator(rig)
         self.rig, self.node, self.other = rig, rig.node(), rig.node(start=False)
         self.node.agent.stop()
+        for node in (self.node, self.other):  # the controller manager writes a new Node twice
+            wait_for(lambda n=node: is_left_alone(n.node_object()), 30, lambda n=node: f"the last write of others: {n.node_object()}")
         controller = [rig.controller_pod(name) for name in ("leader", "follower")]
         agents = {a: rig.pod(f"{rig.id}-{a}", self.node.name, namespace="cleave-node", account=a) for a in AGENTS}
         bare = rig.pod(f"{rig.id}-bare", self.other.name, namespace="cleave-node", account="cleave-agent")
@@ -87,6 +89,10 @@ class Thief:
         for api in self.apis.values():
             api.close()
         uninstall_koordinator(self.rig)
+
+
+def is_left_alone(node):
+    return not node["spec"].get("taints") and "node.alpha.kubernetes.io/ttl" in node["metadata"].get("annotations", {})
 
 
 def status(api, method, path, body):

@@ -63,10 +63,10 @@ def test_a_deadline_is_told_and_kept(foreign):
         return b""
 
     foreign.methods["Stuck"] = stuck
-    reply = call(foreign.path, "Stuck", deadline_ms=200)
+    reply = call(foreign.path, "Stuck", deadline_ms=2000)
     release.set()
     assert reply.code == DEADLINE_EXCEEDED
-    assert 0 < left[0] <= 0.2
+    assert 0 < left[0] <= 2
 
 
 def test_nobody_is_unavailable(tmp_path):

@@ -69,7 +69,8 @@ def test_a_stream_that_is_given_up_is_ended(ours):
 
 
 def test_a_deadline_ends_a_stream_on_both_sides(ours):
-    stream = ours.stream("Hold", b"first", timeout=0.2)
+    ours.call("Echo", b"")  # it is connected then
+    stream = ours.stream("Hold", b"first", timeout=2)
     assert next(stream) == b"first"
     assert refused(lambda: next(stream))[0] == grpc.StatusCode.DEADLINE_EXCEEDED
     while ours.call("Ended") != b"1":
@@ -95,9 +96,9 @@ def test_a_server_that_stops_ends_its_streams(ours):
 
 def test_keepalive_pings_are_answered(ours):
     other = ours.connect(
-        **{"grpc.keepalive_time_ms": 10, "grpc.keepalive_timeout_ms": 2000, "grpc.http2.max_pings_without_data": 0}
+        **{"grpc.keepalive_time_ms": 10, "grpc.keepalive_timeout_ms": 20000, "grpc.http2.max_pings_without_data": 0}
     )
-    stream = other.unary_stream("/test.Test/Hold")(b"first", timeout=0.5)
+    stream = other.unary_stream("/test.Test/Hold")(b"first", timeout=2)
     assert next(stream) == b"first"
     assert refused(lambda: next(stream))[0] == grpc.StatusCode.DEADLINE_EXCEEDED
     other.close()

@@ -81,7 +81,7 @@ def test_a_hang_on_one_card_leaves_the_others_alone(machine):
     assert done[-1]["gpu"] == 0 and done[-2]["endNs"] < done[-1]["startNs"] + 3e9
 
 
-@pytest.mark.parametrize("latency", ["none", "{cleaveSimDeviceReset: 2s}"])
+@pytest.mark.parametrize("latency", ["none", "{cleaveSimDeviceReset: 5s}"])
 def test_resets_of_several_cards_run_side_by_side(machine, latency):
     m = machine(f"latency: {latency}\ngpus: [{{model: a100-80, count: {CARDS}}}]", init=False)
     tools = [

@@ -297,7 +297,7 @@ Test(elector, odd_leases_are_survived)
 
 Test(elector, run_gives_the_lease_back_when_its_scope_ends)
 {
-    auto_scope struct scope *s = scope_new(NULL, 50);
+    auto_scope struct scope *s = scope_new(NULL, 1000);
     auto_err struct err e = {0};
     cr_assert_eq(elector_run(el, s, &e), -ERR_TIMEOUT);
     assert_spec("holderIdentity", "");

@@ -59,7 +59,7 @@ static void setup(void)
     b.kc = kc_mini_new();
     auto_json json_t *node = json_pack("{s:{s:s,s:s}}", "metadata", "name", "n1", "uid", "u");
     kc_mini_put(b.kc, node);
-    b.m = manager_new(&(struct manager_opts){.sync_timeout_ms = 20});
+    b.m = manager_new(&(struct manager_opts){.sync_timeout_ms = 120000});
     b.s = scope_new(NULL, 120000);
 }
 
@@ -110,6 +110,8 @@ Test(manager, leads_before_it_reconciles_and_releases_the_lease_at_the_end)
 
 Test(manager, caches_that_do_not_sync_are_an_error)
 {
+    (void)manager_free(b.m);
+    b.m = manager_new(&(struct manager_opts){.sync_timeout_ms = 20});
     kc_mini_refuse_watches(b.kc);
     add_parts();
     cr_assert_eq(run(), -ERR_TIMEOUT);

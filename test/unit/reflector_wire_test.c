@@ -278,7 +278,7 @@ Test(reflector_wire, a_silent_watch_ends_with_its_scope)
     struct rig r;
     rig_init(&r);
     (void)scope_free(r.s);
-    r.s = scope_new(NULL, 100);
+    r.s = scope_new(NULL, 2000);
     api_server_add(r.srv,
                    &(struct api_answer){.body = SYNCED("7"), .cut_bytes = 100, .end = API_HANG});
     auto_err struct err e = {0};
