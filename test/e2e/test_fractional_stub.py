@@ -10,10 +10,9 @@ import random
 import re
 import subprocess
 
-import grpc
 import pytest
 from conftest import NotYet, wait_for
-from kubelet_stub import Refused, kubelet  # noqa: F401
+from kubelet_stub import Refused, grpc, kubelet  # noqa: F401
 from stack import ApiError, mig, rig, serve  # noqa: F401
 from test_plugin_stub import Host
 
