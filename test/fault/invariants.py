@@ -58,9 +58,9 @@ def bindings_of(writes):
 
 
 def shares_of(card):
-    """[(MiB, percent, pods)]: the shares that a status shows of a card."""
+    """[(MiB, percent, pods)]: the shares that a status shows of a card. An agent that has just started may know a pod by its uid alone."""
     shares = [p for p in card.get("partitions", []) if p.get("profile") == "share"]
-    return [(p["slice"]["memoryMiB"], p["slice"]["computePercent"], [user["name"] for user in p.get("inUseBy", [])]) for p in shares]
+    return [(p["slice"]["memoryMiB"], p["slice"]["computePercent"], [user.get("name", user.get("uid")) for user in p.get("inUseBy", [])]) for p in shares]
 
 
 def limits_of(card):

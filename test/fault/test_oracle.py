@@ -126,6 +126,13 @@ def test_s2_shares_fit_on_their_card():
     only(inv.overshared(shared((1, 0), (1, 0), (1, 0)), at(5), NODE), "S2")
 
 
+def test_a_pod_that_is_known_by_its_uid_alone_has_its_share():
+    (card,) = shared((1, 0), (2, 0))["devices"]
+    for part, user in zip(card["partitions"], ({"uid": "u"}, {"namespace": "default", "name": "a"}), strict=True):
+        part["inUseBy"] = [user]
+    assert inv.shares_of(card) == [(1, 0, ["u"]), (2, 0, ["a"])]
+
+
 def bound(second, pod, *shares, user=inv.SCHEDULER, code=201, notes=None):
     """The record that a pod is bound with: (uuid, MiB, percent) each."""
     record = {"v": 1, "c": [{"n": "main", "s": [{"u": u, "m": m, "c": c} for u, m, c in shares]}], "p": 0}
