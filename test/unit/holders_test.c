@@ -122,3 +122,23 @@ Test(holders, list_may_be_completed_by_the_one_before)
     cr_expect_str_eq(holders_get(&h, ID, 0)->pod, "pod-2", "what it says counts");
     cr_expect_null(holders_get(&h, ID, 1));
 }
+
+/* The list is searched by its order: others whose ids begin alike stand between a device's replicas. */
+Test(holders, a_device_is_found_among_those_whose_ids_begin_as_its_own)
+{
+    static const char *const ids[] = {"GPU-1::1", "GPU-1-b", "GPU-10",  "GPU-1/1g.10gb@4",
+                                      "GPU-1::0", "GPU-0",   "GPU-2::0"};
+    auto_holders struct holders h = {0};
+    struct holder *listed = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < ARRAY_LEN(ids); i++)
+        *XPUSH(listed, n) = (struct holder){.id = xstrdup(ids[i]), .pod = xstrdup(ids[i])};
+    (void)holders_list(&h, listed, n, 100);
+    cr_assert(holders_get(&h, "GPU-1", 0) && holders_get(&h, "GPU-1", 1));
+    cr_expect_str_eq(holders_get(&h, "GPU-1", 0)->pod, "GPU-1::0");
+    cr_expect_str_eq(holders_get(&h, "GPU-1", 1)->pod, "GPU-1::1");
+    cr_expect_null(holders_get(&h, "GPU-1", 2));
+    cr_expect_str_eq(holders_get(&h, "GPU-10", 0)->pod, "GPU-10");
+    cr_expect_null(holders_get(&h, "GPU", 0));
+    cr_expect_null(holders_get(&h, "GPU-3", 0));
+}
