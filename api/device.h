@@ -88,7 +88,7 @@ struct device_replicas {
     bool fail_requests_greater_than_one;
 };
 
-/* What has to hold containers to their shares; absent: auto. */
+/* The enforcement that shares ask for: what holds containers to them. Absent: auto. */
 struct device_enforcement {
     bool has_memory, has_compute;
     int memory;  /* enum api_memory_enforcement */

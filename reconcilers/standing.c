@@ -121,7 +121,7 @@ static const struct device_fractional *shares_of(const struct device_want *w)
     return w->has_sharing && w->sharing.has_fractional ? &w->sharing.fractional : NULL;
 }
 
-/* Absent, both are the same. */
+/* Two words that are absent are the same. */
 static bool same_word(bool has_a, int a, bool has_b, int b)
 {
     return has_a == has_b && (!has_a || a == b);

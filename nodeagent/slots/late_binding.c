@@ -35,7 +35,7 @@ struct binding {
     struct slot_wish *wishes; /* of slices, one per slot */
     struct share_wish share;  /* of shares, for all */
     enum state state;
-    int64_t known_mono_us; /* when the pod was; 0: it was bound, or put off, since */
+    int64_t known_mono_us; /* when its wishes were; 0: it was bound, or had to wait, since */
     char *trouble;         /* NULL: none */
     bool news;             /* the trouble was not reported yet */
     bool tried;            /* without room, since the pod was read */

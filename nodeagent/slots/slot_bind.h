@@ -25,7 +25,7 @@ struct slot_binding {
     struct bound_slot *bound;
     size_t n;
     struct entry_device *entries; /* of shares: n, how each gets into the container; else NULL */
-    int64_t known_mono_us; /* when its pod was known; 0: it waited for room, or was bound before */
+    int64_t known_mono_us; /* when its pod was read; 0: it waited for room, or was bound before */
     struct err unplaced; /* why no card has room; none of them names a card then. kind 0: they do */
 };
 void slot_binding_done(struct slot_binding *b);

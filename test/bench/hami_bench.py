@@ -3,8 +3,8 @@
 a kube-scheduler.
 
 HAMI_SCHEDULER names HAMi's program: `go build ./cmd/scheduler` in a checkout of github.com/Project-HAMi/HAMi, version 2.10. It learns of
-cards by annotations of the Nodes, as its device plugin writes them, and by what Nodes have. For each pod it locks the pod's node; the plugin gives the lock back when the
-pod has its card, and here the bench does, as soon as it sees it.
+cards by annotations of the Nodes, as its device plugin writes them, and by what the Nodes offer. For each pod it locks the pod's node.
+The plugin gives the lock back when the pod has its card; here the bench does, as soon as it sees the lock.
 BENCH_BINDING_NODES (500), BENCH_HAMI_PODS (200) and BENCH_HAMI_QUESTIONS (300) change the sizes.
 """
 

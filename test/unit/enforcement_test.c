@@ -6,7 +6,7 @@
 
 #include "partition/enforcement.h"
 
-/* What terms of shares ask for, and what is answered where nothing enforces anything. */
+/* The answer to terms of shares that ask for enforcement, while there is none. */
 
 static const struct device_fractional asks_nothing = {.max_shares = 10};
 

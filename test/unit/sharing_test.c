@@ -223,7 +223,7 @@ Test(sharing, shares_are_for_cards_that_have_them)
     node_done(&n);
 }
 
-/* What is asked for and not there is not given out as if it were. */
+/* A card whose shares ask for enforcement that is not there is shared by nobody. */
 Test(sharing, shares_that_are_to_be_kept_by_what_there_is_not_are_refused)
 {
     struct node n;
