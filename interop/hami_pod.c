@@ -34,6 +34,20 @@ static char *next_piece(const char **text, const char *separators)
     return piece;
 }
 
+/* The same without the blanks around it. */
+static char *next_word(const char **text, const char *separators)
+{
+    static const char blanks[] = " \t\n\v\f\r";
+    auto_free char *piece = next_piece(text, separators);
+    if (!piece)
+        return NULL;
+    const char *word = piece + strspn(piece, blanks);
+    size_t len = strlen(word);
+    while (len && strchr(blanks, word[len - 1]))
+        len--;
+    return xstrndup(word, len);
+}
+
 static int index_of(const char *word, const char *const *words, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -61,27 +75,30 @@ static int take_word(const json_t *pod, const char *key, const char *const *word
     return 0;
 }
 
-/* "numa,binpack". A policy that is named twice counts once. */
+/* "numa,binpack". A policy that is named twice counts once; empty items are passed over. */
 static int take_policies(const json_t *pod, struct fraction_wish *ret, struct err *e)
 {
-    const char *rest = annotation(pod, HAMI_CARD_POLICY);
-    if (!rest || !*rest)
-        return 0;
+    static const char allowed[] = "binpack, spread, numa, mutex, topology-aware";
+    const char *text = annotation(pod, HAMI_CARD_POLICY);
+    const char *rest = text;
     bool seen[FRACTION_N_POLICIES] = {false};
+    if (!text || !*text)
+        return 0;
     while (rest) {
-        auto_free char *word = next_piece(&rest, ",");
+        auto_free char *word = next_word(&rest, ",");
+        if (!*word)
+            continue;
         int i = index_of(word, fraction_policy_names, FRACTION_N_POLICIES);
         if (i < 0)
-            return refuse(HAMI_CARD_POLICY, word, "binpack, spread, numa, mutex, topology-aware",
-                          e);
+            return refuse(HAMI_CARD_POLICY, word, allowed, e);
         if (!seen[i])
             ret->policies[ret->n_policies++] = (enum fraction_policy)i;
         seen[i] = true;
     }
-    return 0;
+    return ret->n_policies ? 0 : refuse(HAMI_CARD_POLICY, text, allowed, e);
 }
 
-/* "slot=1,core=1,memory=3": all three are needed. */
+/* "slot=1, core=1, memory=3": all three are needed. */
 static int take_weights(const json_t *pod, struct fraction_wish *ret, struct err *e)
 {
     static const char *const names[] = {"slot", "core", "memory"};
@@ -92,12 +109,12 @@ static int take_weights(const json_t *pod, struct fraction_wish *ret, struct err
     if (!text || !*text)
         return 0;
     while (rest) {
-        auto_free char *word = next_piece(&rest, ",");
-        char *value = strchr(word, '=');
+        auto_free char *item = next_piece(&rest, ",");
+        const char *item_rest = item;
+        auto_free char *name = next_word(&item_rest, "=");
+        auto_free char *value = next_word(&item_rest, "");
         int64_t n = 0;
-        if (value)
-            *value++ = '\0';
-        int i = value ? index_of(word, names, ARRAY_LEN(names)) : -1;
+        int i = value ? index_of(name, names, ARRAY_LEN(names)) : -1;
         if (i < 0 || num_parse(value, 0, MAX_WEIGHT, &n, NULL) < 0)
             return refuse(HAMI_WEIGHTS, text,
                           "the form slot=1,core=1,memory=3 with whole numbers up to 1000", e);

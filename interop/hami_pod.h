@@ -41,8 +41,9 @@ struct hami_wish {
 };
 
 /* Reads the annotations of a pod (the object, as JSON); without them *ret has the defaults.
- * ERR_INVALID names annotation, value and what is allowed: a list of models or uuids has an item,
- * and at most HAMI_MAX_LIST_BYTES. */
+ * ERR_INVALID names annotation, value and what is allowed: a list of policies, models or uuids has
+ * an item, and one of models or uuids at most HAMI_MAX_LIST_BYTES. Blanks around policies, weights and
+ * their names do not count. */
 int hami_wish_of(const json_t *pod, struct hami_wish *ret, struct err *e) MUST_CHECK;
 enum { HAMI_MAX_LIST_BYTES = 4096 };
 

@@ -78,7 +78,7 @@ static bool names_model(const char *list, const char *model)
     return false;
 }
 
-static bool names_uuid(const char *list, const char *uuid)
+bool fraction_names_uuid(const char *list, const char *uuid)
 {
     const char *item;
     size_t len;
@@ -141,8 +141,8 @@ static bool allows_model(const struct fraction_wish *w, const char *model)
 
 static bool allows_uuid(const struct fraction_wish *w, const char *uuid)
 {
-    return (!has_items(w->use_uuids) || names_uuid(w->use_uuids, uuid)) &&
-           !names_uuid(w->no_uuids, uuid);
+    return (!has_items(w->use_uuids) || fraction_names_uuid(w->use_uuids, uuid)) &&
+           !fraction_names_uuid(w->no_uuids, uuid);
 }
 
 static const char *text_of(const char *text)
@@ -257,24 +257,30 @@ struct rank {
     int numa;
 };
 
-/* Negative: a comes before b. Mutex and topology-aware put nothing into an order. */
+static bool puts_in_order(enum fraction_policy policy)
+{
+    return policy == FRACTION_BINPACK || policy == FRACTION_SPREAD || policy == FRACTION_NUMA;
+}
+
+/* Negative: a comes before b. */
 static int compare_by(enum fraction_policy policy, const struct rank *a, const struct rank *b)
 {
     if (policy == FRACTION_BINPACK)
         return compare(b->fullness, a->fullness);
     if (policy == FRACTION_SPREAD)
         return compare(a->fullness, b->fullness);
-    return policy == FRACTION_NUMA ? (a->numa > b->numa) - (a->numa < b->numa) : 0;
+    return policy == FRACTION_NUMA ? (a->numa < b->numa) - (a->numa > b->numa) : 0;
 }
 
 static int compare_ranks(const struct rank *a, const struct rank *b, const struct fraction_wish *w)
 {
     int order = 0;
-    if (!w->n_policies)
-        return compare_by(FRACTION_SPREAD, a, b);
-    for (unsigned i = 0; i < w->n_policies && !order; i++)
+    bool any = false;
+    for (unsigned i = 0; i < w->n_policies && !order; i++) {
+        any |= puts_in_order(w->policies[i]);
         order = compare_by(w->policies[i], a, b);
-    return order;
+    }
+    return any ? order : compare_by(FRACTION_SPREAD, a, b);
 }
 
 void fraction_order(const struct fraction_card *cards, unsigned n, const struct fraction_wish *w,

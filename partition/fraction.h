@@ -64,9 +64,10 @@ struct fraction_ask {
 enum fraction_policy {
     FRACTION_BINPACK, /* the fullest card first */
     FRACTION_SPREAD,  /* the emptiest card first */
-    FRACTION_NUMA,    /* cards of a low NUMA node first */
+    FRACTION_NUMA,    /* cards of a high NUMA node first; those whose node is not known last */
     FRACTION_MUTEX,   /* only cards without shares */
-    /* The best connected cards; for a single share the card that is connected worst. */
+    /* The best connected cards; for a single share, of the cards that fit, the one that is connected
+     * worst with the others. */
     FRACTION_TOPOLOGY,
     FRACTION_N_POLICIES,
 };
@@ -80,7 +81,9 @@ struct fraction_wish {
     const char *use_models, *no_models, *use_uuids, *no_uuids;
     bool one_numa; /* all cards of a container on one NUMA node, which is known */
     unsigned n_policies;
-    enum fraction_policy policies[FRACTION_N_POLICIES]; /* the first counts most; none: spread */
+    /* The first counts most. Mutex and topology-aware put nothing into an order: where no other is
+     * among them, it is that of spread. */
+    enum fraction_policy policies[FRACTION_N_POLICIES];
     struct {
         unsigned shares, percent, memory;
     } weights; /* of what makes a card full; all 0: equal */
@@ -125,6 +128,8 @@ struct fraction_size fraction_share(const struct fraction_card *c, const struct 
 struct fraction_size fraction_room(const struct fraction_card *c);
 /* The sum; a member that would wrap stays at UINT_MAX. For sums of what records say. */
 struct fraction_size fraction_add(struct fraction_size a, struct fraction_size b);
+/* True when a comma list has this UUID among its items. */
+bool fraction_names_uuid(const char *list, const char *uuid);
 /* What the lists of the wish say of each card: FRACTION_FITS, FRACTION_MODEL or FRACTION_UUID. Takes
  * the longer the longer the lists are: asked once for a node. */
 void fraction_listed(const struct fraction_card *cards, unsigned n, const struct fraction_wish *w,

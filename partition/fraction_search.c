@@ -157,13 +157,13 @@ static unsigned pair_score(const struct search *s, unsigned a, unsigned b)
     return s->node->pairs[a * s->node->n + b];
 }
 
-/* The sum of a card's connections, negative, so that the well connected ones are left for those who
- * need several. */
-static int64_t score_alone(const struct search *s, unsigned card)
+/* The sum of a card's connections with the others of the choice, negative, so that the well
+ * connected ones are left for those who need several. */
+static int64_t score_alone(const struct search *s, const struct choice *c, unsigned at)
 {
     int64_t sum = 0;
-    for (unsigned k = 0; k < s->node->n; k++)
-        sum -= k == card ? 0 : pair_score(s, card, k);
+    for (unsigned k = 0; k < c->n; k++)
+        sum -= k == at ? 0 : pair_score(s, c->cards[at], c->cards[k]);
     return sum;
 }
 
@@ -218,8 +218,8 @@ static unsigned list_sets(struct search *s, unsigned i, const struct choice *c, 
     for (;;) {
         for (unsigned k = same; k < size; k++) {
             first[k + 1].set = first[k].set | 1ULL << at[k];
-            first[k + 1].score = size == 1 ? score_alone(s, c->cards[at[k]])
-                                           : first[k].score + score_more(s, c, at, k);
+            first[k + 1].score =
+                size == 1 ? score_alone(s, c, at[k]) : first[k].score + score_more(s, c, at, k);
         }
         if (!s->pod->wish.one_numa || set_joins(s, i, c, first[size].set))
             ret[n++] = first[size];

@@ -136,12 +136,32 @@ Test(fraction, numa_then_binpack_is_a_chain)
 {
     struct town t;
     init(&t, 4);
-    use(&t, 3, 40000, 10);
-    use(&t, 1, 1000, 10);
+    use(&t, 1, 40000, 10);
+    use(&t, 3, 1000, 10);
     ask(&t, 1, 1000, 0);
     policy(&t, FRACTION_NUMA);
     policy(&t, FRACTION_BINPACK);
-    cr_expect_str_eq(found(&t, 0), "1");
+    cr_expect_str_eq(found(&t, 0), "3", "of the higher NUMA node");
+    t.cards[2].numa = t.cards[3].numa = -1;
+    cr_expect_str_eq(found(&t, 0), "1", "those whose node is not known come last");
+}
+
+Test(fraction, where_no_policy_orders_the_cards_the_emptiest_comes_first)
+{
+    struct town t;
+    init(&t, 3);
+    t.cards[0].used.percent = 90;
+    t.cards[1].used.memory_mib = 20000;
+    ask(&t, 1, 1000, 0);
+    policy(&t, FRACTION_MUTEX);
+    cr_expect_str_eq(found(&t, 0), "2");
+    t.cards[2].used.memory_mib = 30000;
+    policy(&t, FRACTION_TOPOLOGY);
+    cr_expect_str_eq(found(&t, 0), "1", "connections are not known");
+    t.node.pairs = t.pairs;
+    cr_expect_str_eq(found(&t, 0), "1", "all are connected alike");
+    t.pod.wish.weights.memory = 1;
+    cr_expect_str_eq(found(&t, 0), "0");
 }
 
 Test(fraction, one_numa_node_holds_all_cards_of_a_container)
@@ -195,6 +215,20 @@ Test(fraction, topology_takes_the_best_connected_cards_and_spares_them_for_those
     cr_expect_str_eq(found(&t, 0), "02");
     t.asks[0].count = 1;
     cr_expect_str_eq(found(&t, 0), "1");
+}
+
+Test(fraction, connections_with_cards_that_do_not_fit_do_not_count)
+{
+    struct town t;
+    init(&t, 4);
+    t.node.pairs = t.pairs;
+    t.pairs[0 * 4 + 1] = t.pairs[1 * 4 + 0] = 10;
+    t.pairs[2 * 4 + 3] = t.pairs[3 * 4 + 2] = 100;
+    policy(&t, FRACTION_TOPOLOGY);
+    ask(&t, 1, 1000, 0);
+    cr_expect_str_eq(found(&t, 0), "0");
+    t.cards[3].ill = true;
+    cr_expect_str_eq(found(&t, 0), "2");
 }
 
 /* --- Wishes --- */

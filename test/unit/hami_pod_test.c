@@ -63,7 +63,9 @@ static const struct {
 } odd[] = {
     {"\"hami.io/gpu-scheduler-policy\": \"binpak\"",
      "annotation hami.io/gpu-scheduler-policy: \"binpak\" is none of binpack, spread, numa"},
-    {"\"hami.io/gpu-scheduler-policy\": \"numa,,spread\"", "\"\" is none of"},
+    {"\"hami.io/gpu-scheduler-policy\": \"numa, best\"", "\"best\" is none of binpack"},
+    {"\"hami.io/gpu-scheduler-policy\": \"num a\"", "\"num a\" is none of binpack"},
+    {"\"hami.io/gpu-scheduler-policy\": \" , \"", "\" , \" is none of binpack"},
     {"\"hami.io/node-scheduler-policy\": \"topology\"", "is none of binpack, spread"},
     {"\"nvidia.com/vgpu-mode\": \"hami\"", "is none of hami-core, mig, mps"},
     {"\"nvidia.com/numa-bind\": \"yes\"", "is none of true, false"},
@@ -71,6 +73,12 @@ static const struct {
     {"\"hami.io/device-scoring-weights\": \"slot=1,core=1,memory\"", "the form slot=1"},
     {"\"hami.io/device-scoring-weights\": \"slot=1,core=1,memory=-1\"", "the form slot=1"},
     {"\"hami.io/device-scoring-weights\": \"slot=1,core=1,disk=1\"", "the form slot=1"},
+    {"\"hami.io/device-scoring-weights\": \"slot=1,core=1,memory=1=1\"", "the form slot=1"},
+    {"\"hami.io/device-scoring-weights\": \"slot=1,core=1,memory=1 1\"", "the form slot=1"},
+    {"\"hami.io/device-scoring-weights\": \"slot=1,core=1,memory= \"", "the form slot=1"},
+    {"\"hami.io/device-scoring-weights\": \"slot=1,,core=1,memory=1\"", "the form slot=1"},
+    {"\"hami.io/device-scoring-weights\": \" \"", "the form slot=1"},
+    {"\"hami.io/device-scoring-weights\": \"slot=1,core=1,memory=1001\"", "up to 1000"},
     {"\"hami.io/device-scoring-weights\": \"slot=1,core=1,memory=1,slot=9\"", "has each once"},
     {"\"nvidia.com/use-gputype\": \",\"",
      "annotation nvidia.com/use-gputype: \",\" is none of the form one,two"},
@@ -86,6 +94,21 @@ Test(hami_pod, a_wish_that_cannot_be_meant_is_refused_with_what_is_allowed)
         cr_assert_eq(hami_wish_of(pod, &w, &e), -ERR_INVALID, "%s", odd[i].annotation);
         cr_expect(strstr(err_msg(&e), odd[i].error), "%s", err_msg(&e));
     }
+}
+
+Test(hami_pod, blanks_do_not_count_nor_do_policies_that_are_left_out)
+{
+    auto_json json_t *pod =
+        pod_with("\"hami.io/gpu-scheduler-policy\": \", numa,, \\tbinpack\\n ,\", "
+                 "\"hami.io/device-scoring-weights\": \" memory = 3, slot =\\t1,core= 0 \"");
+    struct hami_wish w;
+    cr_assert_eq(hami_wish_of(pod, &w, NULL), 0);
+    cr_assert_eq(w.cards.n_policies, 2);
+    cr_expect_eq(w.cards.policies[0], FRACTION_NUMA);
+    cr_expect_eq(w.cards.policies[1], FRACTION_BINPACK);
+    cr_expect_eq(w.cards.weights.memory, 3);
+    cr_expect_eq(w.cards.weights.shares, 1);
+    cr_expect_eq(w.cards.weights.percent, 0);
 }
 
 Test(hami_pod, a_list_is_bounded)
