@@ -7,6 +7,7 @@
 
 #include "api/allocation.h"
 #include "interop/gpushare.h"
+#include "scheduler/node_words.h"
 
 /* --- The record --- */
 
@@ -129,6 +130,24 @@ static int by_rank(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
+int choice_check_unshared(const struct view *v, const struct pod_ask *a, const char *node,
+                          struct err *e)
+{
+    const struct fraction_wish *w = &a->wish.cards;
+    bool picks = w->use_models || w->no_models || w->use_uuids || w->no_uuids || w->one_numa;
+    if (view_is_hamis(v, node))
+        return err_set(e, ERR_INVALID,
+                       "HAMi's device plugin serves the node, by its annotation " NODE_REGISTER
+                       ": once the plugin is gone, remove that");
+    if (!a->whole)
+        return err_set(e, ERR_INVALID, "no card of the node is given out in shares");
+    if (picks)
+        return err_set(e, ERR_INVALID,
+                       "the node's kubelet chooses among whole cards, and the pod's annotations "
+                       "say which: they are followed where cards are given out in shares");
+    return 0;
+}
+
 static void look_at(struct view *v, const struct pod_ask *a, const char *name,
                     struct candidates *found, struct choice *c)
 {
@@ -140,10 +159,9 @@ static void look_at(struct view *v, const struct pod_ask *a, const char *name,
             (struct candidate){name, a->wish.nodes == HAMI_NODE_SPREAD ? full : UINT64_MAX - full,
                                found->n};
         found->n++;
-    } else if (a->whole) {
+    } else if (choice_check_unshared(v, a, name, &e) == 0) {
         keep(c, name);
     } else {
-        (void)err_set(&e, ERR_INVALID, "no card of the node is given out in shares");
         refuse(c, name, &e);
     }
 }
@@ -245,10 +263,8 @@ static int renew(struct view *v, const struct pod_ask *a, const char *node, char
 {
     auto_free struct fraction_plan *plan = xmalloc(sizeof(*plan));
     const struct fraction_node *n = view_node(v, node, /* ret_fullness= */ NULL);
-    if (!n && a->whole)
-        return 0;
     if (!n)
-        return err_set(e, ERR_INVALID, "no card of node %s is given out in shares", node);
+        return choice_check_unshared(v, a, node, e);
     TRY(plan_on(n, a, plan, e));
     return assume(v, a, node, n, plan, ret_binding, e);
 }

@@ -24,8 +24,8 @@ struct choice {
 };
 
 /* Chooses among the names, and assumes what was chosen (view_assume). Nodes whose cards give no
- * shares are all kept for a pod of whole cards, and then no other, so that cards that give shares are
- * spared. Of the others the one is kept that the pod's policy for nodes prefers (HAMi's; binpack by
+ * shares are all kept for a pod of whole cards that does not say which (choice_check_unshared), and then
+ * no other, so that cards that give shares are spared. Of the others the one is kept that the pod's policy for nodes prefers (HAMi's; binpack by
  * itself), of equals the first. */
 void choice_make(struct view *v, const struct pod_ask *a, const char *const *names, size_t n,
                  struct choice *ret);
@@ -38,6 +38,11 @@ int choice_renew(struct view *v, const struct pod_ask *a, const char *node, char
  * view_end. ERR_UNAVAILABLE, ERR_INVALID, ERR_TOO_LARGE. */
 int choice_check(struct view *v, const struct fraction_node *n, const struct pod_ask *a,
                  struct err *e) MUST_CHECK;
+/* Whether the pod may have a node that gives none of its cards in shares, where the kubelet chooses the
+ * cards: all of its containers ask for whole cards, no annotation says which, and the node is not
+ * HAMi's. Between view_begin and view_end. ERR_INVALID. */
+int choice_check_unshared(const struct view *v, const struct pod_ask *a, const char *node,
+                          struct err *e) MUST_CHECK;
 /* A question is answered in this time and that of one more node, however long a pod takes to place:
  * others wait meanwhile. began_ms: on the real clock. */
 #define CHOICE_MS 500

@@ -19,6 +19,7 @@
 #include "scheduler/expiry.h"
 #include "scheduler/extender.h"
 #include "scheduler/node_cards.h"
+#include "scheduler/node_words.h"
 #include "scheduler/quota.h"
 #include "scheduler/scrape.h"
 #include "scheduler/webhook.h"
@@ -177,9 +178,10 @@ static void make_parts(struct process *p, const struct flags *f)
     p->wake = wake_new(p->kc, clock_real(), p->metrics);
     p->view = view_new(clock_real(), wake_grown, p->wake);
     struct informer *devices = watch(p, &node_cards_type, /* fields= */ NULL, &rng);
+    struct informer *nodes = watch(p, &node_words_type, /* fields= */ NULL, &rng);
     struct informer *pods = watch(p, &pod_shares_type, UNFINISHED, &rng);
     struct informer *quotas = watch(p, &quota_type, /* fields= */ NULL, &rng);
-    view_follow(p->view, &(struct view_caches){devices, pods, quotas});
+    view_follow(p->view, &(struct view_caches){devices, nodes, pods, quotas});
     const struct binder_opts o = {.kc = p->kc,
                                   .view = p->view,
                                   .metrics = p->metrics,
@@ -195,6 +197,7 @@ static void make_parts(struct process *p, const struct flags *f)
     p->webhook = webhook_new(p->metrics, f->words);
     p->expiry = expiry_new(p->view, clock_real());
     manager_add_informer(p->manager, devices);
+    manager_add_informer(p->manager, nodes);
     manager_add_informer(p->manager, pods);
     manager_add_informer(p->manager, quotas);
     manager_add_controller(p->manager, binder_workers(p->binder));

@@ -97,6 +97,13 @@ static void take_told(const struct view *v, const struct node *n, const struct n
     }
 }
 
+static void cordon(const struct node *n, struct fraction_card *cards, unsigned n_cards)
+{
+    const struct node_words *w = node_words_of(n->words);
+    for (unsigned i = 0; w && w->cordoned && i < n_cards; i++)
+        cards[i].cordoned = fraction_names_uuid(w->cordoned, cards[i].uuid);
+}
+
 /* Fills in as many cards as `from` has. Returns until when that holds. */
 static int64_t draw(const struct view *v, const struct node *n, const struct node_cards *from,
                     const struct look *look, struct fraction_card *cards)
@@ -104,6 +111,7 @@ static int64_t draw(const struct view *v, const struct node *n, const struct nod
     memcpy(cards, from->cards, from->n * sizeof(*cards));
     int64_t until = take_holders(n, look, v->now, cards, from->n);
     take_told(v, n, from, look, cards);
+    cordon(n, cards, from->n);
     return until;
 }
 
@@ -111,12 +119,19 @@ static const struct fraction_node *draw_apart(struct view *v, const char *node,
                                               const struct look *look)
 {
     const struct node *n = strmap_get(v->nodes, node);
-    const struct node_cards *from = n ? node_cards_of(n->device) : NULL;
+    const struct node_cards *from = node_gives(n);
     if (!from)
         return NULL;
     (void)draw(v, n, from, look, v->cards);
     v->picture = (struct fraction_node){v->cards, from->n, from->pairs};
     return &v->picture;
+}
+
+bool view_is_hamis(const struct view *v, const char *node)
+{
+    const struct node *n = strmap_get(v->nodes, node);
+    const struct node_words *w = n ? node_words_of(n->words) : NULL;
+    return w && w->is_hamis;
 }
 
 int64_t view_card_number(const struct view *v, const char *node, const char *uuid)
@@ -191,7 +206,7 @@ static void refresh(const struct view *v, struct node *n, const struct node_card
 const struct fraction_node *view_node(struct view *v, const char *node, uint64_t *ret_fullness)
 {
     struct node *n = strmap_get(v->nodes, node);
-    const struct node_cards *from = n ? node_cards_of(n->device) : NULL;
+    const struct node_cards *from = node_gives(n);
     const struct fraction_node *picture = NULL;
     if (!from)
         return NULL;

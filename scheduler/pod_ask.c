@@ -17,16 +17,6 @@ enum fraction_phase pod_phase_of(const json_t *container, bool is_init)
     return restart && strcmp(restart, "Always") == 0 ? FRACTION_SIDECAR : FRACTION_INIT;
 }
 
-/* An init container uses the slots of the containers that come after it, and so their shares
- * (docs/sharing.md): it gets none of its own. */
-static int take_init(struct fraction_ask *ask, struct pod_ask *a)
-{
-    if (ask->count > a->n_init)
-        a->n_init = ask->count;
-    ask->count = 0;
-    return 0;
-}
-
 static int add_container(const json_t *container, bool is_init, struct pod_ask *a, struct err *e)
 {
     const char *name = JX_STR_AT(container, "name");
@@ -50,7 +40,7 @@ static int add_container(const json_t *container, bool is_init, struct pod_ask *
                                  .percent = r.compute};
     a->whole &= !r.count || fraction_is_whole(ask);
     if (phase == FRACTION_INIT)
-        return take_init(ask, a);
+        return 0;
     a->n_shares += r.count;
     if (r.priority > 0)
         a->priority = r.priority;
@@ -67,6 +57,55 @@ static int add_containers(const json_t *pod, struct pod_ask *a, struct err *e)
     }
     return 0;
 }
+
+/* --- Init containers --- */
+
+/* True when a share of `has` is surely less than one of `needs`; sizes in MiB and in percent cannot be
+ * compared before there is a card. */
+static bool is_less(const struct fraction_ask *has, const struct fraction_ask *needs)
+{
+    bool alike = !has->memory_mib == !needs->memory_mib;
+    return has->percent < needs->percent ||
+           (alike &&
+            (has->memory_mib < needs->memory_mib || has->memory_percent < needs->memory_percent));
+}
+
+/* The kubelet gives the slots of an init container to those that come after it, in their order. */
+static int check_init(const struct pod_ask *a, unsigned at, struct err *e)
+{
+    const struct fraction_ask *init = &a->asks[at];
+    unsigned left = init->count;
+    for (unsigned i = at + 1; left && i < a->n; i++) {
+        const struct fraction_ask *after = &a->asks[i];
+        if (after->phase == FRACTION_INIT || !after->count)
+            continue;
+        if (is_less(after, init))
+            return err_set(e, ERR_INVALID,
+                           "init container %s uses the shares of container %s, and asks for "
+                           "larger ones: ask for no more there, or for as much in %s",
+                           init->container, after->container, after->container);
+        left -= after->count < left ? after->count : left;
+    }
+    return left ? err_set(e, ERR_INVALID,
+                          "init container %s asks for %u shares, and the containers after it for "
+                          "%u: it would wait for ever for the others; ask for no more",
+                          init->container, init->count, init->count - left)
+                : 0;
+}
+
+/* An init container gets no share of its own (docs/sharing.md). */
+static int take_inits(struct pod_ask *a, struct err *e)
+{
+    for (unsigned i = 0; i < a->n; i++)
+        if (a->asks[i].phase == FRACTION_INIT && !a->whole)
+            TRY(check_init(a, i, e));
+    for (unsigned i = 0; i < a->n; i++)
+        if (a->asks[i].phase == FRACTION_INIT)
+            a->asks[i].count = 0;
+    return 0;
+}
+
+/* --- The record --- */
 
 /* Whatever is bound must be recorded, and the pod with its record must be one that the API server
  * takes. */
@@ -103,12 +142,7 @@ static int read_pod(struct pod_ask *a, struct err *e)
     if (!a->uid || !*a->uid)
         return err_set(e, ERR_INVALID, "the pod has no metadata.uid");
     TRY(add_containers(a->pod, a, e));
-    if (a->n_init > a->n_shares && !a->whole)
-        return err_set(
-            e, ERR_INVALID,
-            "an init container asks for %u shares, and the containers after it for %u: it "
-            "would wait for ever for the others; ask for no more",
-            a->n_init, a->n_shares);
+    TRY(take_inits(a, e));
     if (!a->n_shares)
         return 0;
     TRY(hami_wish_of(a->pod, &a->wish, e));

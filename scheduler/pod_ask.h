@@ -17,10 +17,10 @@ struct pod_ask {
     const char *ns, *name; /* "" where the pod says none */
     const char *uid;       /* not "" */
     struct fraction_ask
-        asks[FRACTION_MAX_CONTAINERS]; /* one for each container, init containers first */
+        asks[FRACTION_MAX_CONTAINERS]; /* one for each container, init containers first, which use
+                                          the shares of those after them and have a count of 0 */
     unsigned n;
     unsigned n_shares; /* of all containers; 0: it asks for no card */
-    unsigned n_init;   /* the most of an init container, which has none of its own */
     bool whole;        /* each of them is a whole card */
     int priority;      /* 0 high, 1 low */
     struct hami_wish wish;

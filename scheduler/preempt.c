@@ -15,8 +15,8 @@ static bool fits(struct view *v, const struct pod_ask *a, const struct preempt_n
 {
     auto_err struct err e = {0};
     const struct fraction_node *cards = view_node_without(v, n->node, n->uids, n->n);
-    if (!cards)
-        return a->whole; /* counted by kube-scheduler alone */
+    if (!cards) /* counted by kube-scheduler alone */
+        return choice_check_unshared(v, a, n->node, &e) == 0;
     return choice_check(v, cards, a, &e) == 0;
 }
 

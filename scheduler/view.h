@@ -12,7 +12,8 @@
  *  - what bound pods have by their records,
  *  - what was decided for pods whose Binding has not been seen yet (assumed),
  *  - what agents say of pods without a record, and of pods that have gone and whose shares they have
- *    not released yet.
+ *    not released yet,
+ *  - the cards that a Node's annotation cordons, and all of a node that HAMi's device plugin serves.
  *
  * Nothing of it is stored: a process that starts anew knows it as soon as its caches are synced, but
  * for what was assumed. Two who do not know of each other may give the same room to two pods; the
@@ -31,9 +32,9 @@ typedef void view_grown_fn(void *arg, const char *node);
 
 /* clk outlives it. grown NULL: nobody asks. */
 struct view *view_new(const struct clock *clk, view_grown_fn *grown, void *arg);
-/* The caches, of the types node_cards_type, pod_shares_type and quota_type. */
+/* The caches, of the types node_cards_type, node_words_type, pod_shares_type and quota_type. */
 struct view_caches {
-    struct informer *devices, *pods, *quotas;
+    struct informer *devices, *nodes, *pods, *quotas;
 };
 /* Follows them; before they run. They outlive the view's use. */
 void view_follow(struct view *v, const struct view_caches *c);
@@ -46,7 +47,7 @@ AUTO_DEFINE_PTR(view, struct view, view_free)
 /* uid: of the pod that it is about; NULL: of none in particular. Borrowed until view_end. */
 void view_begin(struct view *v, const char *uid);
 void view_end(struct view *v);
-/* The cards of a node, as they are without that pod; NULL: it gives no shares. ret_fullness: how full it
+/* The cards of a node, as they are without that pod; NULL: it gives no shares, or is HAMi's. ret_fullness: how full it
  * is, as HAMi counts it (pkg/scheduler/policy/node_policy.go): shares, compute and memory alike, in
  * millionths; NULL: nobody asks. Borrowed until the next call or change, or view_end. */
 const struct fraction_node *view_node(struct view *v, const char *node, uint64_t *ret_fullness);
@@ -54,6 +55,8 @@ const struct fraction_node *view_node(struct view *v, const char *node, uint64_t
  * shares of pods that are gone: what there will be once these have gone as well. */
 const struct fraction_node *view_node_without(struct view *v, const char *node,
                                               const char *const *uids, size_t n);
+/* True for a node whose cards are HAMi's to give out (scheduler/node_words.h). */
+bool view_is_hamis(const struct view *v, const char *node);
 /* The number that a card has on its node; below 0: the node has no such card in view_node. */
 int64_t view_card_number(const struct view *v, const char *node, const char *uuid);
 /* The next node whose agent has yet to release shares of pods that are gone; NULL: there is none. *pos

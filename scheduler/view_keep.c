@@ -33,6 +33,7 @@ static struct node *node_at(struct view *v, const char *name)
 static void free_node(struct node *n)
 {
     (void)object_unref(n->device);
+    (void)object_unref(n->words);
     free(n->cards);
     free(n);
 }
@@ -40,7 +41,7 @@ static void free_node(struct node *n)
 static void drop_if_empty(struct view *v, const char *name)
 {
     struct node *n = strmap_get(v->nodes, name);
-    if (!n || n->device || n->holders)
+    if (!n || n->device || n->words || n->holders)
         return;
     (void)strmap_remove(v->nodes, name);
     free_node(n);
@@ -129,13 +130,13 @@ static void look_as(struct view *v, const char *uid)
 
 /* What was left of each card before a change. */
 struct rooms {
-    struct fraction_size items[FRACTION_MAX_CARDS]; /* of an ill card: none */
+    struct fraction_size items[FRACTION_MAX_CARDS]; /* of one that is ill or cordoned: none */
     unsigned n;
 };
 
 static struct fraction_size room_of(const struct fraction_card *c)
 {
-    return c->ill ? (struct fraction_size){0} : fraction_room(c);
+    return c->ill || c->cordoned ? (struct fraction_size){0} : fraction_room(c);
 }
 
 static void rooms_take(struct view *v, const char *name, struct rooms *ret)
@@ -163,6 +164,30 @@ static bool have_grown(struct view *v, const char *name, const struct rooms *bef
     return false;
 }
 
+/* What is known of a node is known anew. */
+static void see(struct view *v, const char *name, struct object *device_take,
+                struct object *words_take)
+{
+    struct rooms rooms;
+    look_as(v, /* uid= */ NULL);
+    rooms_take(v, name, &rooms);
+    struct node *n = node_at(v, name);
+    (void)object_unref(n->device);
+    (void)object_unref(n->words);
+    n->device = device_take;
+    n->words = words_take;
+    n->fresh = false;
+    drop_if_empty(v, name);
+    if (have_grown(v, name, &rooms))
+        grow(v, name);
+}
+
+/* The object where there is a record of it. New reference. */
+static struct object *kept(const struct object *o, const void *record)
+{
+    return record ? object_ref((struct object *)(uintptr_t)o) : NULL;
+}
+
 static void on_device(void *arg, const struct object *before, const struct object *after,
                       bool stale)
 {
@@ -170,16 +195,21 @@ static void on_device(void *arg, const struct object *before, const struct objec
     const char *name = object_name(after ? after : before);
     (void)stale;
     HOLD(&v->mu);
-    struct rooms rooms;
-    look_as(v, /* uid= */ NULL);
-    rooms_take(v, name, &rooms);
-    struct node *n = node_at(v, name);
-    (void)object_unref(n->device);
-    n->device = node_cards_of(after) ? object_ref((struct object *)(uintptr_t)after) : NULL;
-    n->fresh = false;
-    drop_if_empty(v, name);
-    if (have_grown(v, name, &rooms))
-        grow(v, name);
+    const struct node *n = node_at(v, name);
+    see(v, name, kept(after, node_cards_of(after)), kept(n->words, n->words));
+}
+
+/* Nodes change often, and say something of cards seldom. */
+static void on_node(void *arg, const struct object *before, const struct object *after, bool stale)
+{
+    struct view *v = arg;
+    const char *name = object_name(after ? after : before);
+    (void)stale;
+    if (!node_words_of(before) && !node_words_of(after))
+        return;
+    HOLD(&v->mu);
+    const struct node *n = node_at(v, name);
+    see(v, name, kept(n->device, n->device), kept(after, node_words_of(after)));
 }
 
 static void copy_shares(const struct pod_shares *from, struct pod_shares *to)
@@ -244,6 +274,7 @@ void view_follow(struct view *v, const struct view_caches *c)
     v->pods = informer_store(c->pods);
     quota_add_index(v->quotas);
     informer_add_handler(c->devices, on_device, v);
+    informer_add_handler(c->nodes, on_node, v);
     informer_add_handler(c->pods, on_pod, v);
     informer_add_handler(c->quotas, on_quota, v);
 }

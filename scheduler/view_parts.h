@@ -6,6 +6,7 @@
 #include "base/strmap.h"
 
 #include "scheduler/node_cards.h"
+#include "scheduler/node_words.h"
 #include "scheduler/quota.h"
 #include "scheduler/view.h"
 
@@ -22,6 +23,7 @@ struct holder {
 
 struct node {
     struct object *device; /* NULL: it gives no shares */
+    struct object *words;  /* the Node; NULL: its annotations say nothing of cards */
     struct holder *holders;
     /* What is free, with every holder: as many cards as the Device has. */
     struct fraction_card *cards;
@@ -30,6 +32,13 @@ struct node {
     bool fresh;          /* the picture is as of now, until then: */
     int64_t fresh_until; /* the next assumption ends */
 };
+
+/* What a node's Device says of its cards; NULL: it gives no shares, or they are not ours to give. */
+static inline const struct node_cards *node_gives(const struct node *n)
+{
+    const struct node_words *w = n ? node_words_of(n->words) : NULL;
+    return n && !(w && w->is_hamis) ? node_cards_of(n->device) : NULL;
+}
 
 struct view {
     const struct clock *clk;

@@ -7,10 +7,9 @@
 #include "base/rfc3339.h"
 #include "base/xalloc.h"
 
-#define MANAGER_SCHEDULER "cleave-scheduler"
+#include "scheduler/node_words.h"
 
-static const struct kc_resource node_resource = {"", "v1", "nodes", "Node",
-                                                 /* namespaced= */ false};
+#define MANAGER_SCHEDULER "cleave-scheduler"
 
 struct wake {
     struct kc *kc;
@@ -25,7 +24,7 @@ struct wake {
 static int tell_node(const struct wake *w, struct scope *s, const char *name, struct err *e)
 {
     char now[RFC3339_BYTES];
-    const struct kc_target t = {.res = &node_resource, .name = name};
+    const struct kc_target t = {.res = node_words_type.resource, .name = name};
     rfc3339_format_micro(clock_wall_ms(w->clk), now);
     auto_json json_t *body =
         json_pack("{s:{s:{s:s}}}", "metadata", "annotations", WAKE_ANNOTATION, now);

@@ -99,6 +99,26 @@ Test(scheduler_choice, whole_cards_come_from_nodes_without_shares_first)
     cr_expect(choice.refused[0].never);
 }
 
+/* Of a node without shares the kubelet chooses the cards, and reads no annotation. */
+Test(scheduler_choice, a_pod_that_says_which_whole_cards_gets_them_where_cards_give_shares)
+{
+    static const char *const says[] = {"\"nvidia.com/nouse-gputype\": \"V100\"",
+                                       "\"nvidia.com/use-gpuuuid\": \"a-0,b-0\"",
+                                       "\"nvidia.com/nouse-gpuuuid\": \"b-0\"",
+                                       "\"nvidia.com/numa-bind\": \"true\""};
+    town_node("a", 2, 0, "");
+    town_node("b", 0, 2, "");
+    town_see();
+    for (size_t i = 0; i < ARRAY_LEN(says); i++) {
+        cr_expect_str_eq(choose(town_pod("p", says[i], WHOLE(1)), NAMES("a", "b")), "a", "%s",
+                         says[i]);
+        cr_expect(choice.n_refused && strstr(choice.refused[0].why, "the pod's annotations say"));
+    }
+    cr_expect_str_eq(choose(town_pod("q", "\"nvidia.com/use-gputype\": \"H100\"", WHOLE(1)),
+                            NAMES("b")),
+                     "");
+}
+
 Test(scheduler_choice, cards_that_nobody_shares_are_given_out_as_a_whole_and_first)
 {
     town_node("a", 1, 1, "");
@@ -286,6 +306,38 @@ Test(scheduler_choice, a_sick_card_and_one_that_is_to_change_get_no_shares)
     LIMITS("\"nvidia.com/gpu\": \"2\", \"nvidia.com/gpumem\": \"" #mib                             \
            "\", \"nvidia.com/gpucores\": \"" #percent "\"")
 
+Test(scheduler_choice, a_card_that_its_node_cordons_gets_no_shares_until_it_is_free_again)
+{
+    town_node("a", 2, 0, "");
+    town_say("a", "\"hami.io/device-cordon\": \"b-0,a-0\"");
+    town_see();
+    (void)choose(town_pod("p", "", WHOLE(1)), NAMES("a"));
+    cr_expect_str_eq(assumed("uid-p", "a"), "a-1");
+    cr_expect_str_eq(choose(town_pod("q", "", PART(1000)), NAMES("a")), "");
+    cr_expect(strstr(choice.refused[0].why, "1 of 2 is cordoned"), "%s", choice.refused[0].why);
+    sb_reset(&town_grown);
+    town_say("a", "\"hami.io/device-cordon\": null");
+    town_see();
+    cr_expect_str_eq(choose(town_pod("q", "", PART(1000)), NAMES("a")), "a");
+    cr_expect_str_eq(sb_str(&town_grown), "a ");
+}
+
+Test(scheduler_choice, a_node_whose_cards_are_hamis_is_left_to_it)
+{
+    town_node("a", 2, 0, "");
+    town_say("a", "\"hami.io/node-nvidia-register\": \"[]\"");
+    town_say("b", "\"hami.io/node-nvidia-register\": \"[]\"");
+    town_see();
+    cr_expect_str_eq(choose(town_pod("p", "", PART(1000)), NAMES("a")), "");
+    cr_expect(strstr(choice.refused[0].why, "HAMi's device plugin serves the node"));
+    cr_expect_str_eq(choose(town_pod("q", "", WHOLE(1)), NAMES("a", "b", "c")), "c");
+    sb_reset(&town_grown);
+    town_say("a", "\"hami.io/node-nvidia-register\": null");
+    town_see();
+    cr_expect_str_eq(choose(town_pod("p", "", PART(1000)), NAMES("a")), "a");
+    cr_expect_str_eq(sb_str(&town_grown), "a ");
+}
+
 Test(scheduler_choice, a_quota_bounds_the_shares_of_a_namespace_each_counted)
 {
     town_node("a", 2, 0, "");
@@ -343,26 +395,39 @@ Test(scheduler_choice, a_pod_that_cannot_be_meant_is_refused_for_good_everywhere
     cr_expect(choice.refused[1].never);
 }
 
-#define INIT(n, apps)                                                                               \
+#define INIT(n, mib, apps)                                                                          \
     "\"initContainers\": [{\"name\": \"i\", \"resources\": {\"limits\": {\"nvidia.com/gpu\": \"" #n \
     "\", "                                                                                          \
-    "\"nvidia.com/gpumem\": \"1000\"}}}], " apps
+    "\"nvidia.com/gpumem\": \"" #mib "\"}}}], " apps
+
+static void expect_refused(const char *containers, const char *why)
+{
+    auto_err struct err e = {0};
+    auto_json json_t *pod = town_pod("q", "", containers);
+    struct pod_ask ask;
+    cr_assert_eq(pod_ask_of(pod, &ask, &e), -ERR_INVALID);
+    cr_expect_str_eq(err_msg(&e), why);
+}
 
 Test(scheduler_choice, an_init_container_uses_the_shares_of_those_after_it)
 {
-    auto_err struct err e = {0};
     town_node("a", 1, 0, "");
     town_see();
-    (void)choose(town_pod("p", "", INIT(1, PART(50000))), NAMES("a"));
+    (void)choose(town_pod("p", "", INIT(1, 1000, PART(50000))), NAMES("a"));
     auto_json json_t *annotations = town_assumed("uid-p", "a");
     const char *hami = json_string_value(json_object_get(annotations, HAMI_ALLOCATED));
     cr_expect_str_eq(hami, ";a-0,NVIDIA,50000,0:;");
-    auto_json json_t *more = town_pod("q", "", INIT(2, PART(1000)));
-    struct pod_ask ask;
-    cr_expect_eq(pod_ask_of(more, &ask, &e), -ERR_INVALID);
-    cr_expect_str_eq(err_msg(&e),
-                     "an init container asks for 2 shares, and the containers after it for "
-                     "1: it would wait for ever for the others; ask for no more");
+}
+
+Test(scheduler_choice, an_init_container_asks_for_no_more_than_those_after_it)
+{
+    expect_refused(INIT(2, 1000, PART(1000)),
+                   "init container i asks for 2 shares, and the containers after it for 1: it "
+                   "would wait for ever for the others; ask for no more");
+    expect_refused(
+        INIT(1, 1001, PART(1000)),
+        "init container i uses the shares of container main, and asks for larger ones: ask "
+        "for no more there, or for as much in main");
 }
 
 Test(scheduler_choice, a_bound_pod_takes_the_most_that_it_has_at_any_time)

@@ -9,6 +9,7 @@
 
 #include "kubeclient/client.h"
 #include "scheduler/node_cards.h"
+#include "scheduler/node_words.h"
 #include "scheduler/quota.h"
 
 struct clock *town_clk;
@@ -17,7 +18,7 @@ struct kc *town_kc;
 struct view *town_view;
 struct sb town_grown;
 
-static struct informer *devices, *pods, *quotas;
+static struct informer *devices, *nodes, *pods, *quotas;
 
 static void on_grown(void *arg, const char *node)
 {
@@ -40,14 +41,16 @@ void town_set_up(void)
     town_grown = SB_INIT(1000);
     town_view = view_new(town_clk, on_grown, NULL);
     devices = follow(&node_cards_type);
+    nodes = follow(&node_words_type);
     pods = follow(&pod_shares_type);
     quotas = follow(&quota_type);
-    view_follow(town_view, &(struct view_caches){devices, pods, quotas});
+    view_follow(town_view, &(struct view_caches){devices, nodes, pods, quotas});
 }
 
 void town_tear_down(void)
 {
     (void)informer_free(devices);
+    (void)informer_free(nodes);
     (void)informer_free(pods);
     (void)informer_free(quotas);
     (void)view_free(town_view);
@@ -62,6 +65,7 @@ void town_see(void)
     auto_err struct err e = {0};
     for (int i = 0; i < 2; i++) {
         (void)!informer_step(devices, town_scope, /* ret_wait_ms= */ NULL, &e);
+        (void)!informer_step(nodes, town_scope, /* ret_wait_ms= */ NULL, &e);
         (void)!informer_step(pods, town_scope, /* ret_wait_ms= */ NULL, &e);
         (void)!informer_step(quotas, town_scope, /* ret_wait_ms= */ NULL, &e);
     }
@@ -121,6 +125,22 @@ void town_node(const char *name, int fractional, int whole, const char *more)
         sb_addf(&cards, "%s{\"uuid\": \"%s-%d\", \"index\": %d, %s%s}", i ? ", " : "", name, i, i,
                 i < fractional ? FRACTIONAL : CARD, i ? "" : more);
     create_device(name, object("{\"devices\": [%s]}", sb_str(&cards)));
+}
+
+void town_say(const char *name, const char *annotations)
+{
+    const struct kc_target t = {.res = node_words_type.resource, .name = name};
+    auto_json json_t *was = NULL;
+    auto_err struct err e = {0};
+    auto_json json_t *o =
+        object("{\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {\"name\": \"%s\", "
+               "\"annotations\": {%s}}}",
+               name, annotations);
+    const struct kc_write w = {.body = o, .how = KC_MERGE};
+    if (kc_get(town_kc, town_scope, &t, &was, NULL) < 0)
+        json_decref(create(&(struct kc_target){.res = t.res}, json_incref(o)));
+    else
+        cr_assert_eq(kc_patch(town_kc, town_scope, &t, &w, NULL, &e), 0, "%s", err_msg(&e));
 }
 
 json_t *town_pod(const char *name, const char *annotations, const char *spec)

@@ -25,6 +25,8 @@ void town_see(void);
 /* Cards of a node: those of the first kind give shares, the others give themselves. `more` are members
  * of the first one, with a comma before each. */
 void town_node(const char *name, int fractional, int whole, const char *more);
+/* A Node, with these members of metadata.annotations; one that is there gets them in addition. */
+void town_say(const char *name, const char *annotations);
 /* A pod of the namespace "ns" that the API server does not have, with the uid "uid-NAME", as JSON;
  * metadata.annotations and spec by their members. New reference. */
 json_t *town_pod(const char *name, const char *annotations, const char *spec);
