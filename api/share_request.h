@@ -26,6 +26,9 @@
  * device plugin serves: Koordinator's (interop/koordinator_pod.h). */
 #define SHARE_SLOT "gpu.cleave.dev/share"
 
+/* The annotation of a pod whose values were clamped when it was made: which, in words. */
+#define SHARE_CLAMPED "gpu.cleave.dev/clamped"
+
 enum {
     SHARE_MAX_COUNT = 1024, /* of a node */
     /* Below 16 TiB. HAMi's bound is 31 bits, which "1Gi", meant as bytes, is below. */

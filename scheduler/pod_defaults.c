@@ -6,6 +6,7 @@
 
 #include "base/jx.h"
 #include "base/quantity.h"
+#include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "api/share_request.h"
@@ -13,13 +14,20 @@
 #include "interop/koordinator_pod.h"
 
 #define IGNORE_LABEL "hami.io/webhook"
-/* SHARE_COUNT, SHARE_MEMORY and SHARE_SLOT in a JSON pointer. */
-#define SHARE_COUNT_POINTER  "nvidia.com~1gpu"
-#define SHARE_MEMORY_POINTER "nvidia.com~1gpumem"
-#define SHARE_SLOT_POINTER   "gpu.cleave.dev~1share"
+/* The same names in a JSON pointer. */
+#define SHARE_COUNT_POINTER   "nvidia.com~1gpu"
+#define SHARE_MEMORY_POINTER  "nvidia.com~1gpumem"
+#define SHARE_PERCENT_POINTER "nvidia.com~1gpumem-percentage"
+#define SHARE_SLOT_POINTER    "gpu.cleave.dev~1share"
+#define SHARE_CLAMPED_POINTER "gpu.cleave.dev~1clamped"
 
 static const char *const lists[] = {"containers", "initContainers"};
 static const char *const kinds[] = {"limits", "requests"};
+
+enum {
+    ALL_PERCENT = 100,
+    MAX_NOTE_BYTES = 1 << 14,
+};
 
 /* --- The shape --- */
 
@@ -91,12 +99,28 @@ static int64_t gib_of(const json_t *container, bool gpushare)
     return gpushare && !ours ? gpushare_gib(container) : 0;
 }
 
-static bool asks_for_shares(const json_t *pod, bool gpushare)
+/* What is written of a resource; below 0: nothing, or no whole number, which is refused elsewhere. */
+static int64_t amount_of(const json_t *amounts, const char *key)
+{
+    const json_t *value = json_object_get(amounts, key);
+    const char *text = json_string_value(value);
+    int64_t n = json_is_integer(value) ? json_integer_value(value) : -1;
+    return text && quantity_parse(text, &n, /* e= */ NULL) < 0 ? -1 : n;
+}
+
+/* Whole cards too: only cleave-scheduler knows which cards are free where others are shared. */
+static bool asks_for_cards(const json_t *container, bool gpushare)
+{
+    return names_a_size(container) || gib_of(container, gpushare) ||
+           amount_of(JX_AT(container, "resources", "limits"), SHARE_COUNT) > 0;
+}
+
+static bool has_cards_asked_for(const json_t *pod, bool gpushare)
 {
     for (size_t l = 0; l < ARRAY_LEN(lists); l++) {
         const json_t *list = JX_AT(pod, "spec", lists[l]);
         for (size_t i = 0; i < json_array_size(list); i++)
-            if (names_a_size(json_array_get(list, i)) || gib_of(json_array_get(list, i), gpushare))
+            if (asks_for_cards(json_array_get(list, i), gpushare))
                 return true;
     }
     return false;
@@ -123,7 +147,82 @@ static void add_scheduler(const json_t *pod, json_t *patch)
         add(patch, "/spec/schedulerName", "cleave-scheduler");
 }
 
-/* Adds what a container does not say to its limits or requests, which stand at `path`. */
+/* --- Values that do not count as they are written --- */
+
+/* kube-scheduler counts what is written: what counts as less is written as that. */
+struct clamp {
+    const char *key, *pointer;
+};
+static const struct clamp percents[] = {
+    {SHARE_COMPUTE, "nvidia.com~1gpucores"},
+    {SHARE_MEMORY_PERCENT, SHARE_PERCENT_POINTER},
+};
+
+static bool is_beside_memory(const json_t *amounts, const char *key)
+{
+    return strcmp(key, SHARE_MEMORY_PERCENT) == 0 && amount_of(amounts, SHARE_MEMORY) > 0 &&
+           amount_of(amounts, key) > 0;
+}
+
+static bool is_too_much(const json_t *amounts, const char *key)
+{
+    return amount_of(amounts, key) > ALL_PERCENT && !is_beside_memory(amounts, key);
+}
+
+/* Of a container's limits or requests, which stand at `path`. */
+static void clamp_amounts(const json_t *amounts, const char *path, json_t *patch)
+{
+    for (size_t i = 0; i < ARRAY_LEN(percents); i++) {
+        auto_free char *pointer = xasprintf("%s/%s", path, percents[i].pointer);
+        if (is_too_much(amounts, percents[i].key))
+            add(patch, pointer, "100");
+        if (is_beside_memory(amounts, percents[i].key))
+            (void)json_array_append_new(patch,
+                                        json_pack("{s:s,s:s}", "op", "remove", "path", pointer));
+    }
+}
+
+static void note_container(const json_t *container, struct sb *out)
+{
+    const json_t *limits = JX_AT(container, "resources", "limits");
+    const char *name = JX_STR_AT(container, "name");
+    for (size_t i = 0; i < ARRAY_LEN(percents); i++) {
+        const char *key = percents[i].key;
+        bool beside = is_beside_memory(limits, key);
+        if (!beside && !is_too_much(limits, key))
+            continue;
+        sb_addf(out, "%scontainer %s: %s ", out->len ? "; " : "", name ? name : "", key);
+        if (beside)
+            sb_add(out, "does not count beside " SHARE_MEMORY);
+        else
+            sb_addf(out, "counts as %d, not %lld", ALL_PERCENT, (long long)amount_of(limits, key));
+    }
+}
+
+/* Leaves in the pod what was changed, which the policy cleave-pod-shares-warning tells its author. */
+static void add_note(const json_t *pod, json_t *patch)
+{
+    auto_sb struct sb note = SB_INIT(MAX_NOTE_BYTES);
+    const json_t *annotations = JX_AT(pod, "metadata", "annotations");
+    for (size_t l = 0; l < ARRAY_LEN(lists); l++) {
+        const json_t *list = JX_AT(pod, "spec", lists[l]);
+        for (size_t i = 0; i < json_array_size(list); i++)
+            note_container(json_array_get(list, i), &note);
+    }
+    if (!note.len)
+        return;
+    const char *text = note.overflow ? "more than can be listed here" : sb_str(&note);
+    if (json_is_object(annotations))
+        add(patch, "/metadata/annotations/" SHARE_CLAMPED_POINTER, text);
+    else
+        (void)json_array_append_new(patch, json_pack("{s:s,s:s,s:{s:s}}", "op", "add", "path",
+                                                     "/metadata/annotations", "value",
+                                                     SHARE_CLAMPED, text));
+}
+
+/* --- What a container does not say --- */
+
+/* Adds it to the container's limits or requests, which stand at `path`. */
 static void add_amounts(const json_t *container, const char *kind, struct pod_defaults_words words,
                         const char *path, json_t *patch)
 {
@@ -143,6 +242,7 @@ static void add_amounts(const json_t *container, const char *kind, struct pod_de
         add(patch, memory, mib);
     if (slots)
         add(patch, slot, n);
+    clamp_amounts(amounts, path, patch);
 }
 
 static void add_to_list(const json_t *pod, const char *list, struct pod_defaults_words words,
@@ -164,10 +264,11 @@ int pod_defaults_patch(const json_t *pod, struct pod_defaults_words words, json_
     *ret_patch = NULL;
     if (is_to_be_ignored(pod))
         return 0;
-    if (asks_for_shares(pod, words.gpushare))
+    if (has_cards_asked_for(pod, words.gpushare))
         add_scheduler(pod, patch);
     for (size_t l = 0; l < ARRAY_LEN(lists); l++)
         add_to_list(pod, lists[l], words, patch);
+    add_note(pod, patch);
     if (json_array_size(patch))
         *ret_patch = TAKE(patch);
     return 0;

@@ -7,10 +7,11 @@
 #include "base/err.h"
 
 /*
- * What a pod of shares does not say and means (docs/sharing.md): a container that names only a size
- * gets one share, and a pod that names neither scheduler nor node goes to cleave-scheduler. The rules
- * are those of config/scheduler-defaults/pod-defaults.yaml, by which API servers of Kubernetes 1.36 and
- * later add the same; test/e2e/share_defaults.py holds both to one list of cases.
+ * What a pod of cards does not say and means (docs/sharing.md): a container that names only a size
+ * gets one share, and a pod that names neither scheduler nor node goes to cleave-scheduler. A value that
+ * counts as less is written as that, and the annotation SHARE_CLAMPED says so. The rules are those of
+ * config/scheduler-defaults/pod-defaults.yaml, by which API servers of Kubernetes 1.36 and later do the
+ * same; test/e2e/share_defaults.py holds both to one list of cases.
  *
  * With gpushare (docs/gpushare.md) a container that asks in gpushare's words alone (interop/gpushare.h)
  * gets one share of so many GiB. config/gpushare-defaults has that rule for API servers.

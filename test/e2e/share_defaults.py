@@ -31,10 +31,29 @@ CASES = {
     "whoever names a scheduler keeps it": (body(container(SIZES), schedulerName="hami-scheduler"), "hami-scheduler", ["1"]),
     "the default's name is none": (body(container(SIZES), schedulerName=DEFAULT), OURS, ["1"]),
     "whoever names a node keeps it": (body(container(SIZES), nodeName="nowhere"), DEFAULT, ["1"]),
-    "whole cards are everybody's": (body(container({GPU: "1"})), DEFAULT, ["1"]),
+    "so do whole cards": (body(container({}), container({GPU: "1"})), OURS, [None, "1"]),
+    "none is none": (body(container({GPU: "0"})), DEFAULT, ["0"]),
     "a label keeps a pod as it is": (body(container({GPU: "1", **SIZES}), labels={"hami.io/webhook": "ignore"}), DEFAULT, ["1"]),
     "another value of it does not": (body(container(SIZES), labels={"hami.io/webhook": "on"}), OURS, ["1"]),
     "no card, no change": (body(container({"cpu": "1"})), DEFAULT, [None]),
+}
+
+# Values that count as less are written as that: a pod, its containers' percentages then (compute and memory, init containers first), and
+# what the pod is told.
+CLAMPED = "gpu.cleave.dev/clamped"
+CORES, PERCENT = "nvidia.com/gpucores", "nvidia.com/gpumem-percentage"
+CLAMPS = {
+    "compute above all": (body(container({GPU: "1", CORES: "150"})), [("100", None)], f"container c0: {CORES} counts as 100, not 150"),
+    "memory above all": (body(container({PERCENT: "2k"}, {"cpu": "1"})), [(None, "100")], f"container c0: {PERCENT} counts as 100, not 2000"),
+    "all is all": (body(container({CORES: "100", PERCENT: "100"})), [("100", "100")], None),
+    "MiB before percent": (body(container({**SIZES, PERCENT: "150"})), [(None, None)], f"container c0: {PERCENT} does not count beside nvidia.com/gpumem"),
+    "0 MiB say nothing": (body(container({"nvidia.com/gpumem": "0", PERCENT: "50"})), [(None, "50")], None),
+    "each container": (
+        body(container({CORES: "101", PERCENT: "102"}), container({}), inits=[container({CORES: "103"})]),
+        [("100", None), ("100", "100"), (None, None)],
+        f"container c0: {CORES} counts as 100, not 101; container c0: {PERCENT} counts as 100, not 102; container i0: {CORES} counts as 100, not 103",
+    ),
+    "a label keeps a pod as it is": (body(container({GPU: "1", CORES: "150"}), labels={"hami.io/webhook": "ignore"}), [("150", None)], None),
 }
 
 # Where gpushare's pods are Cleave's: the same, with the MiB of each share.
@@ -103,3 +122,11 @@ def check_cases(create):
         made = create(pod)
         assert made["spec"]["schedulerName"] == scheduler, name
         assert shares(made, "limits") == shares(made, "requests") == counts, name
+    for name, (pod, percents, told) in CLAMPS.items():
+        made = create(pod)
+        for kind in ("limits", "requests"):
+            assert list(zip(amounts(made, kind, CORES), amounts(made, kind, PERCENT))) == percents, (name, kind)
+        assert made["metadata"].get("annotations", {}).get(CLAMPED) == told, name
+    annotated = body(container({GPU: "1", CORES: "150"}))
+    annotated["metadata"]["annotations"] = {"mine": "stays"}
+    assert create(annotated)["metadata"]["annotations"] == {"mine": "stays", CLAMPED: f"container c0: {CORES} counts as 100, not 150"}

@@ -12,6 +12,7 @@ import subprocess
 
 import pytest
 from conftest import NotYet, wait_for
+from handover import hand_over, stand_by
 from kubelet_stub import Refused, grpc, kubelet  # noqa: F401
 from stack import ApiError, mig, rig, serve  # noqa: F401
 from test_plugin_stub import Host
@@ -296,18 +297,84 @@ def test_a_card_is_whole_again_only_when_its_shares_are_gone(node):
     node.kubelet.wait_offers(**{GPU: 1})
 
 
+def test_an_agent_that_takes_over_keeps_the_shares_and_gives_what_is_left(node):
+    first = node.pod("first", gpumem=50000, gpucores=30)
+    wait_for(lambda: node.told(), 30, "the share to be told")
+    share, records = node.env(first), node.records()
+    old = node.node.agent
+    with node.kubelet.lock:
+        node.kubelet.history.clear()
+    new = stand_by(lambda: node.host.start(name="next", **node.flags).node.agent)
+    hand_over(old, new)
+    assert node.kubelet.went_to_zero() == set()
+    assert node.records() == records and node.env(first) == share
+    wait_for(lambda: node.kubelet.plugin(GPU).is_reachable(), 30, "the kubelet to have the agent that works")
+    large, small = node.pod("large", gpumem=40000), node.pod("small", gpumem=30000)
+    assert node.env(small)["CUDA_DEVICE_MEMORY_LIMIT_0"] == "30000m"
+    wait_for(lambda: "needs 40000 MiB on one card" in node.trouble(large), 30, "the one that does not fit to be told of")
+
+
+def new_pod(rig, limits, annotations=None, **container):
+    container = {"name": "main", "image": "none", "resources": {"limits": limits}, **container}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{rig.id}-a", "annotations": annotations or {}}, "spec": {"containers": [container]}}
+
+
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
         ({MEMORY: "3000"}, "container main names the size of a share and no share: write nvidia.com/gpu: 1 beside it"),
         ({CORES: "30"}, "write nvidia.com/gpu: 1 beside it"),
-        ({GPU: "1", MEMORY: "3Gi"}, "container main: nvidia.com/gpumem counts MiB; for 3Gi write 3072"),
+        ({GPU: "1", MEMORY: "3Gi"}, "container main: nvidia.com/gpumem counts MiB; for 3221225472 bytes write 3072"),
+        ({GPU: "1", MEMORY: "40Mi"}, "container main: nvidia.com/gpumem counts MiB; for 41943040 bytes write 40"),
+        ({GPU: "1", MEMORY: "100E"}, "container main: nvidia.com/gpumem counts MiB"),
     ],
 )
 def test_a_pod_that_cannot_be_meant_is_not_made(rig, limits, said):
-    container = {"name": "main", "image": "none", "resources": {"limits": limits}}
     with pytest.raises(ApiError, match=re.escape(said)):
-        rig.api.create(PODS, {"metadata": {"name": f"{rig.id}-a"}, "spec": {"containers": [container]}})
+        rig.api.create(PODS, new_pod(rig, limits))
+
+
+def test_a_privileged_container_gets_no_share(rig):
+    """It would see every card of the node. One with a whole card is Pod Security's matter."""
+    privileged = {"securityContext": {"privileged": True}}
+    with pytest.raises(ApiError, match="container main asks for a share and is privileged"):
+        rig.api.create(PODS, new_pod(rig, {GPU: "1", MEMORY: "3000"}, **privileged))
+    rig.api.create(f"{PODS}?dryRun=All", new_pod(rig, {GPU: "1"}, **privileged))
+
+
+@pytest.mark.parametrize(
+    ("key", "bad", "good"),
+    [
+        ("nvidia.com/numa-bind", ["maybe"], ["true", "F", ""]),
+        ("nvidia.com/vgpu-mode", ["time-slicing"], ["hami-core", "mig"]),
+        ("nvidia.com/use-gputype", [",", " , ", "x" * 4097], ["A100,H100", " "]),
+        ("nvidia.com/nouse-gpuuuid", [","], ["GPU-a"]),
+        ("hami.io/node-scheduler-policy", ["fullest"], ["binpack"]),
+        ("hami.io/gpu-scheduler-policy", ["binpak", ","], ["numa, binpack", "numa,,spread"]),
+        ("hami.io/device-scoring-weights", ["slot=1", "slot=1,core=1,slot=1", "slot=1,core=1,memory=1001"], ["memory = 3, slot=1 ,core=01000"]),
+    ],
+)
+def test_an_annotation_that_cannot_be_meant_makes_no_pod(rig, key, bad, good):
+    for value in bad:
+        with pytest.raises(ApiError, match=f"the annotation {key}"):
+            rig.api.create(PODS, new_pod(rig, {GPU: "1"}, {key: value}))
+        rig.api.create(f"{PODS}?dryRun=All", new_pod(rig, {"cpu": "1"}, {key: value}))  # of no card
+    for value in good:
+        rig.api.create(f"{PODS}?dryRun=All", new_pod(rig, {GPU: "1"}, {key: value}))
+
+
+@pytest.mark.parametrize(
+    ("limits", "annotations", "said"),
+    [
+        ({GPU: "1", CORES: "150"}, {}, "container main asks for more than 100 percent: it counts as 100"),
+        ({GPU: "1"}, {"gpu.cleave.dev/clamped": "container main: less"}, "container main: less"),
+    ],
+)
+def test_what_counts_as_less_is_told_in_a_warning(rig, limits, annotations, said):
+    made = rig.cluster.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(new_pod(rig, limits, annotations)))
+    assert said in made.stderr, made.stderr
+    quiet = rig.cluster.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(new_pod(rig, {GPU: "1", CORES: "100"})))
+    assert "percent" not in quiet.stderr
 
 
 # --- what is killed ---

@@ -3,16 +3,18 @@
 never is given twice. The nodes' kubelets are stubs that the tests play on; at the end the same with a real one."""
 
 import contextlib
+import copy
 import itertools
 import json
 import signal
 import tempfile
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import NotYet, wait_for
-from extender import SCHEDULERS, USER, free_port, post, scheduler
+from extender import SCHEDULERS, USER, Scheduler, free_port, post, scheduler
 from kubelet_rig import real_cluster, real_rig  # noqa: F401
 from kubelet_stub import KubeletStub
 from kubelet_work import GPU, PODS, KubeletWork
@@ -464,9 +466,116 @@ def test_both_programs_are_killed_and_what_was_given_counts(pair):
     assert all(pair.shares(pod) for pod in [*before, fitting])
 
 
+# --- two that do not know of each other ---
+
+
+@pytest.fixture
+def replicas(world):
+    """Two nodes with two H100 each, and two cleave-schedulers that no kube-scheduler asks."""
+    w = world({"h100-80": 2}, {"h100-80": 2})
+    first = Scheduler(w.rig)
+    second = copy.copy(first)
+    second.ports = {name: free_port(w.rig) for name in first.ports}
+    w.replicas = [first, second]
+    for s in w.replicas:
+        w.stack.callback(s.end)
+        s.extender = s.start_extender()
+    w.meanwhile = w.assert_within
+    w.cards = {n.uuid(card): (n.node.name, card) for n in w.nodes for card in (0, 1)}
+    return w
+
+
+def unplaced(world, count):
+    """Pods that wait for somebody to place them, as kube-scheduler has them; two fit a card."""
+    return [world.get(world.pod("p", by="nobody", gpumem=BIG)) for _ in range(count)]
+
+
+def name_of(pod):
+    return pod["metadata"]["name"]
+
+
+def choose(world, replica, pod):
+    """The node that it chooses, by name; None: it refuses."""
+    answer = replica.ask("filter", {"Pod": pod, "Nodes": None, "NodeNames": [n.node.name for n in world.nodes]})
+    return next(iter(answer["NodeNames"]), None)
+
+
+def bind(replica, pod, node):
+    """Whether it says that the pod is bound to the node."""
+    args = {"PodName": name_of(pod), "PodNamespace": "default", "PodUID": pod["metadata"]["uid"], "Node": node}
+    return replica.ask("bind", args)["Error"] == ""
+
+
+def bindings(world):
+    """The names of pods, once for each Binding of our account that the API server took."""
+    writes = world.rig.cluster.writes(world.rig.mark, f"^{USER}$")
+    return [e["objectRef"]["name"] for e in writes if e["objectRef"].get("subresource") == "binding" and e["responseStatus"]["code"] < 300]
+
+
+def promised(world, pod):
+    """The node and card that a bound pod's record names, which has what it asks for."""
+    ((entry,),) = (c["s"] for c in json.loads(world.get(pod)["metadata"]["annotations"][RECORD])["c"])
+    assert (entry["m"], entry["c"]) == (BIG, 0)
+    return world.cards[entry["u"]]
+
+
+def shares_made(world):
+    """How many shares agents have made, by node and card."""
+    return Counter((n.node.name, card) for n in world.nodes for _, card, *_ in n.shares())
+
+
+def test_a_room_that_two_promise_is_given_once(replicas):
+    """By design (scheduler/view.h): until it has seen the other's Bindings, each promises all the room there is. The agents let those
+    wait for whom none is left, and no later question is answered as if it were free."""
+    w = replicas
+    first, second = unplaced(w, 8), unplaced(w, 8)
+    asked = [(w.replicas[0], p) for p in first] + [(w.replicas[1], p) for p in second]
+    chosen = [(replica, pod, choose(w, replica, pod)) for replica, pod in asked]
+    assert all(node for *_, node in chosen), "there is room for the eight of each"
+    with ThreadPoolExecutor() as threads:
+        assert all(threads.map(lambda args: bind(*args), chosen))
+    w.until(lambda: Counter(bindings(w)) == Counter(name_of(p) for p in first + second), "one Binding of each pod")
+    assert Counter(promised(w, name_of(p)) for p in first + second) == dict.fromkeys(w.cards.values(), 4)
+    w.until(lambda: shares_made(w) == dict.fromkeys(w.cards.values(), 2), lambda: f"two shares on each card, not {shares_made(w)}")
+    for pod in first:
+        w.delete(name_of(pod))
+    w.wait_shares(*map(name_of, second))
+    (late,) = unplaced(w, 1)
+    assert [choose(w, replica, late) for replica in w.replicas] == [None, None]
+    w.assert_within()
+
+
+def test_a_pod_that_two_are_asked_to_place_at_once_is_bound_once(replicas):
+    """As when two kube-schedulers lead for a moment. Who says that a pod is bound to a node is right, each fills a card once at most, and
+    when all Bindings have been seen both know what is left."""
+    w = replicas
+    pods = unplaced(w, 12)
+
+    def place_all(replica):
+        """{pod: the node to which it says to have bound it}."""
+        chosen = ((pod, choose(w, replica, pod)) for pod in pods)
+        return {name_of(pod): node for pod, node in chosen if node and bind(replica, pod, node)}
+
+    with ThreadPoolExecutor() as threads:
+        said = list(threads.map(place_all, w.replicas))
+    bound = {pod: n.node.name for pod in map(name_of, pods) if (n := w.node_of(pod))}
+    assert bound and all(bound.get(pod) == node for one in said for pod, node in one.items())
+    w.until(lambda: sorted(bindings(w)) == sorted(bound), lambda: f"one Binding of each of {sorted(bound)}, not {sorted(bindings(w))}")
+    places = {pod: promised(w, pod) for pod in bound}
+    assert {pod: node for pod, (node, _) in places.items()} == bound
+    promises = Counter(places.values())
+    assert max(promises.values()) <= 4
+    w.until(lambda: shares_made(w) == {card: min(n, 2) for card, n in promises.items()}, lambda: f"shares by {promises}, not {shares_made(w)}")
+    is_room = any(promises[card] < 2 for card in w.cards.values())
+    (late,) = unplaced(w, 1)
+    w.until(lambda: [choose(w, r, late) is not None for r in w.replicas] == [is_room] * 2, lambda: f"both to say what {promises} leaves")
+    w.assert_within()
+
+
 # --- what nobody may say, and what cannot be meant ---
 
-NOTE = {"annotations": {RECORD: json.dumps({"v": 1, "c": [], "p": 0})}}
+NOTES = {"ours": {RECORD: json.dumps({"v": 1, "c": [], "p": 0})}, "HAMi's": {"hami.io/vgpu-devices-allocated": ";"}}
+NOTE = {"annotations": NOTES["ours"]}
 BINDING = {"apiVersion": "v1", "kind": "Binding", "target": {"kind": "Node", "name": "none"}}
 MERGE = "application/merge-patch+json"
 # Each way on which annotations reach a pod that is there: method, path, more of the body, its type.
@@ -494,13 +603,14 @@ def test_a_pod_that_brings_a_record_along_is_not_made(rig, jane):
         jane.create(PODS, pod)
 
 
+@pytest.mark.parametrize("whose", NOTES)
 @pytest.mark.parametrize("way", WAYS)
-def test_nobody_but_schedulers_gives_a_pod_a_record(rig, jane, way):
+def test_nobody_but_schedulers_gives_a_pod_a_record(rig, jane, way, whose):
     name = f"{rig.id}-forged"
     rig.pod(name, None, schedulerName="none")
     method, path, body, kind = WAYS[way]
     with pytest.raises(ApiError, match="cleave-pod-slots"):
-        jane.request(method, path.format(name), {**body, "metadata": {**NOTE, "name": name}}, kind)
+        jane.request(method, path.format(name), {**body, "metadata": {"annotations": NOTES[whose], "name": name}}, kind)
 
 
 @pytest.mark.parametrize("subresource", NO_WAYS)
@@ -510,6 +620,16 @@ def test_a_record_does_not_come_by(rig, jane, subresource):
     with contextlib.suppress(ApiError):
         jane.request("PATCH", f"{PODS}/{name}/{subresource}", {"metadata": NOTE}, MERGE)
     assert RECORD not in rig.api.get(f"{PODS}/{name}")["metadata"].get("annotations", {})
+
+
+def why_never(pair, asked, annotations=None):
+    """Why a pod is refused for good, by the scheduler alone: no API server sees the pod."""
+    (node,) = pair.nodes
+    container = {"name": "main", "resources": {"limits": asked}}
+    meta = {"name": "odd", "namespace": "default", "uid": "u", "annotations": annotations or {}}
+    answer = pair.scheduler.ask("filter", {"Pod": {"metadata": meta, "spec": {"containers": [container]}}, "Nodes": None, "NodeNames": [node.node.name]})
+    assert not answer["NodeNames"]
+    return answer["FailedAndUnresolvableNodes"][node.node.name]
 
 
 @pytest.mark.parametrize(
@@ -523,8 +643,8 @@ def test_a_record_does_not_come_by(rig, jane, subresource):
     ],
 )
 def test_an_annotation_that_cannot_be_meant_is_told_with_what_is_allowed(pair, annotations, said):
-    pod = pair.pod("odd", gpumem=1000, annotations=annotations)
-    pair.wait_refused(pod, said)
+    """Of a pod that config/slots did not keep from being made."""
+    assert said in why_never(pair, limits(1, gpumem=1000), annotations)
 
 
 @pytest.mark.parametrize(
@@ -538,13 +658,9 @@ def test_an_annotation_that_cannot_be_meant_is_told_with_what_is_allowed(pair, a
     ],
 )
 def test_a_quantity_that_cannot_be_meant_names_its_field_and_the_remedy(pair, sizes, said):
-    """Most of them an API server refuses by itself: kube-scheduler's words, without one."""
-    (node,) = pair.nodes
+    """Most of them an API server refuses by itself."""
     sizes = dict(sizes)
-    container = {"name": "main", "resources": {"limits": limits(sizes.pop("n", 1), **sizes)}}
-    pod = {"metadata": {"name": "odd", "namespace": "default", "uid": "u"}, "spec": {"containers": [container]}}
-    answer = pair.scheduler.ask("filter", {"Pod": pod, "Nodes": None, "NodeNames": [node.node.name]})
-    assert not answer["NodeNames"] and said in answer["FailedAndUnresolvableNodes"][node.node.name]
+    assert said in why_never(pair, limits(sizes.pop("n", 1), **sizes))
 
 
 # --- rights ---
@@ -564,9 +680,9 @@ def test_the_rights_of_the_scheduler_suffice_and_no_more_are_used(pair):
 
 
 DEVICES = "devices.gpu.cleave.dev"
-# A pod is read whose Binding was not answered, a Node is written when nothing else wakes a pod; of quotas the audit log has no reads;
-# the Lease is kube-scheduler's.
-SPARE = {("get", "pods"), ("get", DEVICES), ("patch", "nodes"), ("list", "resourcequotas"), ("watch", "resourcequotas")} | {
+# A pod is read whose Binding was not answered, a Node is written when nothing else wakes a pod; of quotas and Nodes the audit log has no
+# reads; the Lease is kube-scheduler's.
+SPARE = {("get", "pods"), ("get", DEVICES), ("patch", "nodes"), *((verb, what) for verb in ("list", "watch") for what in ("resourcequotas", "nodes"))} | {
     (verb, "leases.coordination.k8s.io") for verb in ("create", "get", "update")
 }
 

@@ -128,11 +128,72 @@ Test(pod_defaults, whoever_names_scheduler_or_node_keeps_it)
                  "[" TO_US "]");
 }
 
+Test(pod_defaults, whole_cards_are_for_the_scheduler_that_knows_them)
+{
+    expect_patch(
+        "\"spec\": {\"containers\": [{}, {\"resources\": {\"limits\": {\"nvidia.com/gpu\": "
+        "\"1\"}}}]}",
+        "[" TO_US "]");
+}
+
+/* The patch of a pod that names its scheduler, with these limits and `more` members. */
+static void expect_clamped(const char *more, const char *limits, const char *patch)
+{
+    auto_free char *members =
+        xasprintf("%s \"spec\": {\"schedulerName\": \"mine\", \"containers\": [{\"name\": \"m\", "
+                  "\"resources\": {\"limits\": {\"nvidia.com/gpu\": 1, %s}}}]}",
+                  more, limits);
+    expect_patch(members, patch);
+}
+
+#define AT_LIMITS "\"path\":\"/spec/containers/0/resources/limits/nvidia.com~1"
+#define NOTE(text)                                                                                 \
+    "{\"op\":\"add\",\"path\":\"/metadata/annotations\",\"value\":{\"gpu.cleave.dev/"              \
+    "clamped\":\"container m: nvidia.com/" text "\"}}"
+
+Test(pod_defaults, values_that_count_as_less_are_written_as_that)
+{
+    expect_clamped("", "\"nvidia.com/gpucores\": \"150\"",
+                   "[{\"op\":\"add\"," AT_LIMITS
+                   "gpucores\",\"value\":\"100\"}," NOTE("gpucores counts as 100, not 150") "]");
+    expect_clamped("", "\"nvidia.com/gpumem-percentage\": \"1k\"",
+                   "[{\"op\":\"add\"," AT_LIMITS "gpumem-percentage\",\"value\":\"100\"}," NOTE(
+                       "gpumem-percentage counts as 100, not 1000") "]");
+    expect_clamped("", "\"nvidia.com/gpumem\": 1, \"nvidia.com/gpumem-percentage\": 150",
+                   "[{\"op\":\"remove\"," AT_LIMITS "gpumem-percentage\"}," NOTE(
+                       "gpumem-percentage does not count beside nvidia.com/gpumem") "]");
+    expect_clamped("", "\"nvidia.com/gpucores\": 100, \"nvidia.com/gpumem-percentage\": 100", "");
+    expect_clamped("", "\"nvidia.com/gpumem\": 0, \"nvidia.com/gpumem-percentage\": 50", "");
+    expect_clamped("", "\"nvidia.com/gpucores\": \"x\"", "");
+}
+
+Test(pod_defaults, what_was_clamped_stands_beside_the_pods_annotations)
+{
+    expect_clamped("\"metadata\": {\"annotations\": {}},", "\"nvidia.com/gpucores\": 101",
+                   "[{\"op\":\"add\"," AT_LIMITS "gpucores\",\"value\":\"100\"},"
+                   "{\"op\":\"add\",\"path\":\"/metadata/annotations/gpu.cleave.dev~1clamped\","
+                   "\"value\":\"container m: nvidia.com/gpucores counts as 100, not 101\"}]");
+}
+
+Test(pod_defaults, a_note_of_more_than_a_pod_may_have_names_nothing)
+{
+    auto_json json_t *patch = NULL;
+    auto_json json_t *pod = json_pack("{s:{s:[]}}", "spec", "containers");
+    json_t *containers = json_object_get(json_object_get(pod, "spec"), "containers");
+    for (int i = 0; i < POD_DEFAULTS_MAX_CONTAINERS; i++)
+        (void)json_array_append_new(containers, json_pack("{s:{s:{s:i}}}", "resources", "limits",
+                                                          "nvidia.com/gpucores", INT32_MAX));
+    cr_assert_eq(pod_defaults_patch(pod, ours_alone, &patch, NULL), 0);
+    const json_t *last = json_array_get(patch, json_array_size(patch) - 1);
+    const char *note = JX_STR_AT(last, "value", "gpu.cleave.dev/clamped");
+    cr_expect_str_eq(note ? note : "none", "more than can be listed here");
+}
+
 Test(pod_defaults, other_pods_stay_as_they_are)
 {
     expect_patch("\"spec\": {\"containers\": []}", "");
     expect_patch(
-        "\"spec\": {\"containers\": [{\"resources\": {\"limits\": {\"nvidia.com/gpu\": 1}}}]}", "");
+        "\"spec\": {\"containers\": [{\"resources\": {\"limits\": {\"nvidia.com/gpu\": 0}}}]}", "");
     expect_patch(
         "\"spec\": {\"containers\": [{\"resources\": {\"requests\": {\"nvidia.com/gpumem\": 1}}}]}",
         "");
@@ -184,8 +245,8 @@ Test(pod_defaults, more_containers_than_an_api_server_stores_are_refused)
 /* A container's limits, and how many slots it gets; "": none. */
 static void expect_slots(const char *limits, const char *n)
 {
-    auto_free char *members = xasprintf("\"spec\": {\"containers\": [{\"resources\": {\"limits\": "
-                                        "{%s}}}]}",
+    auto_free char *members = xasprintf("\"spec\": {\"schedulerName\": \"mine\", \"containers\": "
+                                        "[{\"resources\": {\"limits\": {%s}}}]}",
                                         limits);
     auto_free char *want =
         *n ? xasprintf("[{\"op\":\"add\",\"path\":\"/spec/containers/0/resources/"

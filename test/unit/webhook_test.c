@@ -95,7 +95,7 @@ Test(webhook, what_is_no_review_is_told_why)
                       "spec.containers of the pod");
 }
 
-static void expect_room(const char *limits, struct pod_defaults_words words)
+static void expect_room(const char *limits, const char *requests, struct pod_defaults_words words)
 {
     auto_json json_t *answer = NULL;
     auto_sb struct sb body = SB_INIT(1UL << 20);
@@ -106,8 +106,8 @@ static void expect_room(const char *limits, struct pod_defaults_words words)
     for (int l = 0; l < 2; l++) {
         sb_addf(&body, "%s\"%s\":[", l ? "," : "", l ? "initContainers" : "containers");
         for (int i = 0; i < POD_DEFAULTS_MAX_CONTAINERS; i++)
-            sb_addf(&body, "%s{\"resources\":{\"limits\":{%s},\"requests\":{}}}", i ? "," : "",
-                    limits);
+            sb_addf(&body, "%s{\"resources\":{\"limits\":{%s},\"requests\":{%s}}}", i ? "," : "",
+                    limits, requests);
         sb_add(&body, "]");
     }
     sb_add(&body, "}}}}");
@@ -119,7 +119,10 @@ static void expect_room(const char *limits, struct pod_defaults_words words)
 
 Test(webhook, an_answer_has_room_for_the_largest_patch)
 {
-    expect_room("\"nvidia.com/gpucores\":1", (struct pod_defaults_words){0});
-    expect_room("\"aliyun.com/gpu-mem\":16383", (struct pod_defaults_words){.gpushare = true});
-    expect_room("\"koordinator.sh/gpu\":100000", (struct pod_defaults_words){.koordinator = true});
+    static const char clamped[] =
+        "\"nvidia.com/gpumem-percentage\":101,\"nvidia.com/gpucores\":101";
+    expect_room(clamped, clamped, (struct pod_defaults_words){0});
+    expect_room("\"aliyun.com/gpu-mem\":16383", "", (struct pod_defaults_words){.gpushare = true});
+    expect_room("\"koordinator.sh/gpu\":100000", "",
+                (struct pod_defaults_words){.koordinator = true});
 }
