@@ -208,9 +208,9 @@ failing-build: $(FAIL_LIB) $(B)/test/failing/paths $(B)/cleave-agent $(B)/test/e
 
 .PHONY: nightly
 nightly: export KUBE_VERSION := $(or $(KUBE_VERSION),1.36)
-nightly: ## The tests with a real kubelet once more, on Kubernetes 1.36.3, built on the first run; T=label other end-to-end tests
+nightly: ## The tests with a real kubelet and those of the scheduler once more, on Kubernetes 1.36.3, built on the first run; T=label other end-to-end tests
 	@hack/install-deps.sh --with-koordinator
-	@hack/run-tests.sh e2e "$(or $(T),real_kubelet or new_kubernetes)"
+	@hack/run-tests.sh e2e "$(or $(T),real_kubelet or new_kubernetes or test_scheduler)"
 
 # --- soak and fleet ---
 

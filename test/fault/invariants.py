@@ -171,6 +171,58 @@ def granted_twice(holds, history, name):
                 yield f"S2: {name} granted what starts at {held['start']} to two at a time"
 
 
+# --- S2, S5, of what an agent writes for shares ---
+
+
+def replayed(files):
+    """(time, kind, slot, the slot's record, its CDI file) after each change. files: as slot_files.py has them."""
+    now = {"record": {}, "cdi": {}}
+    for at, kind, slot, said in files:
+        now[kind][slot] = said
+        yield at, kind, slot, now["record"].get(slot), now["cdi"].get(slot)
+
+
+def share_in(spec):
+    """What a slot's CDI file gives a container of one share: the card's number, MiB, percent."""
+    (edits,) = (d["containerEdits"] for d in spec["devices"])
+    (card,) = (int(n["path"].removeprefix("/dev/nvidia")) for n in edits["deviceNodes"])
+    env = dict(e.split("=", 1) for e in edits["env"])
+    return card, int(env["CUDA_DEVICE_MEMORY_LIMIT_0"].removesuffix("m")), int(env["CUDA_DEVICE_SM_LIMIT"])
+
+
+def ungranted(files, pods, name):
+    """One share a slot: its record is of a pod that the kubelet gave the slot, with no more than the pod asks for, of a card that it
+    was bound with. pods: {uid: {"slots", "cards", "asks": (MiB, percent)}}."""
+    for at, kind, slot, record, _ in replayed(files):
+        if kind == "record" and record and not is_granted(slot, record, pods.get(record["uid"])):
+            yield f"S2: {slot} of {name} is {record} at {at:.3f}; its pod has {pods.get(record['uid'])}"
+
+
+def is_granted(slot, record, pod):
+    if pod is None or slot != f"share.{record['slot']}":
+        return False
+    mib, percent = pod["asks"]
+    return slot in pod["slots"] and record["card"] in pod["cards"] and record["memoryMiB"] <= mib and record["computePercent"] <= percent
+
+
+def unrecorded(files, cards, name):
+    """The record is what runs: a slot's CDI file, by which its container gets the share, is there only beside the slot's record, and
+    says the same. A record may be alone. cards: {uuid: number}."""
+    for at, _, slot, record, spec in replayed(files):
+        if spec is not None and record is None:
+            yield f"S5: {slot} of {name} has a CDI file and no record at {at:.3f}"
+        elif spec and record and share_in(spec) != (cards.get(record["card"]), record["memoryMiB"], record["computePercent"]):
+            yield f"S5: the CDI file of {slot} of {name} gives {share_in(spec)} at {at:.3f}; its record is {record}"
+
+
+def unserved(files, slots, name):
+    """In the end each slot of a pod that runs has its record and its CDI file, and no other slot has anything. slots: {slot: uid}."""
+    last = {slot: (record, spec) for _, _, slot, record, spec in replayed(files)}
+    found = {slot: record["uid"] if record and spec else None for slot, (record, spec) in last.items() if (record, spec) != (None, None)}
+    if found != slots:
+        yield f"S5: in the end the slots of {name} are of {found}; pods that run have {slots}"
+
+
 # --- S3 ---
 
 

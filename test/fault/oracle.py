@@ -33,6 +33,9 @@ from invariants import (
     statuses,
     taken_away,
     unconditional,
+    ungranted,
+    unrecorded,
+    unserved,
     what,
     withdrawn,
 )
@@ -116,7 +119,7 @@ class Outcome:
     # --- at every step ---
 
     def checks(self):
-        return (self.consumers, self.grants, self.preconditions, self.leadership, self.truth, self.neighbours, self.rest, self.candour)
+        return (self.consumers, self.grants, self.slots, self.preconditions, self.leadership, self.truth, self.neighbours, self.rest, self.candour)
 
     def consumers(self, world):
         """S1"""
@@ -132,6 +135,18 @@ class Outcome:
                 yield from overshared(said, at, node.name)
         cards = {card["uuid"]: limits_of(card) for node in world.nodes for card in node.cards_told()}
         yield from overbound(bindings_of(world.rig.writes()), world.workload.ended, cards)
+
+    def slots(self, world):
+        """S2, S5, of what agents write for pods with shares."""
+        bound = {pod: {s["u"] for c in record["c"] for s in c["s"]} for _, pod, record in bindings_of(world.rig.writes()) if record}
+        granted = world.workload.granted()
+        pods = {uid: {"slots": slots, "cards": bound.get(pod, ()), "asks": asks} for uid, (pod, slots, asks) in granted.items()}
+        running = {slot: uid for uid in world.workload.live.values() for slot in pods[uid]["slots"]}
+        for node in world.nodes:
+            files = world.workload.slot_files(node)
+            yield from ungranted(files, pods, node.name)
+            yield from unrecorded(files, {card["uuid"]: card["index"] for card in node.cards_told()}, node.name)
+            yield from unserved(files, running, node.name)
 
     def preconditions(self, world):
         """S3"""

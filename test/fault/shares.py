@@ -9,6 +9,7 @@ from extender import Scheduler
 from invariants import RECORD, shares_of
 from kubelet_stub import Refused, grpc
 from kubelet_work import GPU, PODS, KubeletWork
+from slot_files import SlotFiles
 from workloads import Served
 
 MIB = 40000  # of each pod's share: two fit on a card
@@ -18,9 +19,19 @@ OFFERED = 20  # by two cards
 class PatientWork(KubeletWork):
     """A pod that is refused because the agent is away is admitted at a later look; a real kubelet's pod is made anew by its owner."""
 
+    def __init__(self, *of):
+        super().__init__(*of)
+        self.given = {}  # uid: (the pod's name, its slots)
+
     def do(self):
         with contextlib.suppress(Refused, grpc.RpcError, AssertionError):
             super().do()
+
+    def admit(self, uid, pod):
+        made = super().admit(uid, pod)
+        devices = (device.name for container in made for answer in container.answers.values() for device in answer.cdi_devices)
+        self.given[uid] = pod["metadata"]["name"], {name.rpartition("=")[2] for name in devices}
+        return made
 
 
 class Shares(Served):
@@ -28,6 +39,20 @@ class Shares(Served):
 
     fleet, slots = {"h100-80": 2}, True
     spared = (0, 1)
+
+    def furnish(self, node):
+        super().furnish(node)
+        self.files = SlotFiles(node.folder / "state", node.folder / "cdi")
+
+    def close(self):
+        self.files.end()
+        super().close()
+
+    def granted(self):
+        return {uid: (name, slots, (MIB, 0)) for uid, (name, slots) in self.work.given.items()}
+
+    def slot_files(self, node):
+        return list(self.files.log)
 
     def before(self):
         (self.node,) = self.world.nodes

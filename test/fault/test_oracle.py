@@ -17,6 +17,7 @@ import oracle  # noqa: E402
 import plans  # noqa: E402
 from library import Call, CallHarm  # noqa: E402
 from proxy import Harm  # noqa: E402
+from slot_files import SlotFiles  # noqa: E402
 
 T = "2026-01-02T03:04:{:09.6f}Z"
 BASE = inv.seconds(T.format(0))
@@ -167,6 +168,92 @@ def test_s2_a_pod_is_bound_once_and_with_a_record():
     only(overbound(bound(1, "a", a), bound(2, "a", a)), "S2")
     only(overbound(bound(1, "a", notes={})), "S2")
     only(overbound(bound(1, "a", notes={}, user="system:kube-scheduler")))
+
+
+# --- S2, S5, of what an agent writes for shares ---
+
+PODS = {"a": {"slots": {"share.3"}, "cards": {"U"}, "asks": (40000, 50)}, "b": {"slots": {"share.3"}, "cards": {"V"}, "asks": (1000, 0)}}
+CARDS = {"U": 0, "V": 1}
+GONE, UNREAD = None, {}
+
+
+def record(uid="a", slot=3, card="U", mib=40000, percent=50):
+    return {"slot": slot, "card": card, "uid": uid, "memoryMiB": mib, "computePercent": percent}
+
+
+def cdi(card=0, mib=40000, percent=50):
+    env = ["NVIDIA_VISIBLE_DEVICES=void", f"CUDA_DEVICE_MEMORY_LIMIT_0={mib}m", f"CUDA_DEVICE_SM_LIMIT={percent}"]
+    return {"devices": [{"name": "share.3", "containerEdits": {"env": env, "deviceNodes": [{"path": f"/dev/nvidia{card}"}]}}]}
+
+
+def steps(*changes, slot="share.3"):
+    """A log of changes, one a second."""
+    return [(at(second), kind, slot, said) for second, (kind, said) in enumerate(changes, 1)]
+
+
+MADE = [("record", record()), ("cdi", cdi())]
+HANDED_ON = [("cdi", GONE), ("record", record("b", card="V", mib=1000, percent=0)), ("cdi", cdi(1, 1000, 0))]
+RELEASED = [("cdi", GONE), ("record", GONE)]
+
+
+def test_s2_one_share_a_slot():
+    only(inv.ungranted(steps(*MADE, *HANDED_ON, *RELEASED), PODS, NODE))
+    only(inv.ungranted(steps(("record", record(mib=39000, percent=0)), ("record", UNREAD)), PODS, NODE))
+    only(inv.ungranted(steps(("record", record(slot=4))), PODS, NODE), "S2")
+    only(inv.ungranted(steps(("record", record(slot=4)), slot="share.4"), PODS, NODE), "S2")
+    only(inv.ungranted(steps(("record", record("stranger"))), PODS, NODE), "S2")
+
+
+def test_s2_a_share_is_no_larger_than_its_pod_asks_for_and_on_the_card_that_was_chosen():
+    for more in ({"mib": 40001}, {"percent": 51}, {"card": "V"}, {"card": "W"}):
+        only(inv.ungranted(steps(("record", record(**more))), PODS, NODE), "S2")
+
+
+def test_s5_the_record_is_what_runs():
+    only(inv.unrecorded(steps(*MADE, *HANDED_ON, *RELEASED), CARDS, NODE))
+    only(inv.unrecorded(steps(("record", UNREAD), ("cdi", cdi()), ("cdi", UNREAD)), CARDS, NODE))
+    for other in (cdi(card=1), cdi(mib=40001), cdi(percent=0)):
+        only(inv.unrecorded(steps(("record", record()), ("cdi", other)), CARDS, NODE), "S5")
+    only(inv.unrecorded(steps(*MADE, *HANDED_ON[1:]), CARDS, NODE), "S5")
+
+
+def test_s5_no_cdi_file_is_there_without_a_record():
+    only(inv.unrecorded(steps(("record", record())), CARDS, NODE))
+    only(inv.unrecorded(steps(*reversed(MADE)), CARDS, NODE), "S5")
+    only(inv.unrecorded(steps(*MADE, *reversed(RELEASED)), CARDS, NODE), "S5")
+    only(inv.unrecorded(steps(("cdi", UNREAD)), CARDS, NODE), "S5")
+
+
+def test_s5_in_the_end_each_pod_has_its_slot_and_nobody_else_has_one():
+    only(inv.unserved(steps(*MADE, *HANDED_ON), {"share.3": "b"}, NODE))
+    only(inv.unserved(steps(*MADE, *RELEASED), {}, NODE))
+    only(inv.unserved([], {"share.3": "a"}, NODE), "S5")
+    only(inv.unserved(steps(*MADE), {"share.3": "b"}, NODE), "S5")
+    only(inv.unserved(steps(*MADE), {}, NODE), "S5")
+    only(inv.unserved(steps(*MADE, RELEASED[0]), {"share.3": "a"}, NODE), "S5")
+    only(inv.unserved(steps(*MADE, RELEASED[0]), {}, NODE), "S5")
+
+
+def put(path, said):
+    """As an agent does it."""
+    if said is GONE:
+        path.unlink()
+    else:
+        draft = path.with_suffix(".tmp")
+        draft.write_text(json.dumps(said))
+        draft.rename(path)
+
+
+def test_each_change_of_a_slots_files_is_seen_in_its_order(tmp_path):
+    files = SlotFiles(tmp_path / "state", tmp_path / "cdi")
+    paths = {"record": tmp_path / "state" / "slots" / "share.3.json", "cdi": tmp_path / "cdi" / "share.3.gpu.cleave.dev-nvidia-slot.json"}
+    changes = [*MADE, *RELEASED, *MADE]
+    for kind, said in changes:
+        put(paths[kind], said)
+    files.end()
+    assert [(kind, slot) for _, kind, slot, _ in files.log] == [(kind, "share.3") for kind, _ in changes]
+    assert [said for *_, said in files.log[2:4]] == [GONE, GONE]
+    assert [(kind, said) for _, kind, _, said in files.log[4:]] == MADE
 
 
 # --- S3 ---

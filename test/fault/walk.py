@@ -48,6 +48,16 @@ HERE_ONLY = {"matchLabels": {"test": schema.LANE}}
 HALVES = {"mode": "mig", "mig": {"profiles": {"3g.40gb": 2}}}
 SLICES = [{"alias": "small", "memoryMiB": 1024, "computePercent": 10, "count": 4}, {"alias": "large", "memoryMiB": 32768, "computePercent": 50}]
 SLICED = {"mode": "sgpu", "sgpu": {"qosPolicy": "fixed-share", "timesliceMilliseconds": 20, "slices": SLICES}}
+# With no word of those that are refused while nothing holds a container to its share.
+TERMS = {
+    "maxShares": 4,
+    "memoryOversubscriptionPercent": 100,
+    "computeOversubscriptionPercent": 200,
+    "enforcement": {"memory": "auto", "compute": "auto"},
+    "qosPolicy": "best-effort",
+    "allowDisable": False,
+}
+SHARED = {"mode": "native", "sharing": {"fractional": TERMS}}
 
 
 def policy(*devices, selector=None):
@@ -68,8 +78,9 @@ BASES = {
         (policy({"mode": "mig", "mig": {"config": "all-balanced"}}),) * 2,
         (policy({"mode": "native", "selector": {"vendor": "nvidia"}, "sharing": {"timeSlicing": {"replicas": 4}}}),) * 2,
         (policy(HALVES, selector=EXPRESSION),) * 2,
-        # Needs a kubelet to be served.
+        # These two need a kubelet to be served.
         (policy({"mode": "native", "sharing": {"mps": {"replicas": 4}}}), GOOD_POLICY),
+        (policy(SHARED), GOOD_POLICY),
         (policy(SLICED),) * 2,
     ],
     "migconfigs": [
@@ -80,6 +91,7 @@ BASES = {
         (GOOD_WANT, GOOD_WANT),
         (wanted(mode="native", sharing={"timeSlicing": {"replicas": 4}}),) * 2,
         (wanted(mode="native", sharing={"mps": {"replicas": 4}}), GOOD_WANT),
+        (wanted(**SHARED), GOOD_WANT),
         (wanted(**SLICED),) * 2,
     ],
 }

@@ -32,6 +32,7 @@ class Workload:
     ordered = True  # the agent is there when the change is ordered
     profile = None
     ended = {}  # pods that were deleted: {name: when}
+    live = {}  # pods that are to have shares in the end: {name: uid}
 
     def __init__(self, world):
         self.world, self.rig = world, world.rig
@@ -45,6 +46,14 @@ class Workload:
 
     def offers(self, node):
         """What its kubelet was told that it offers: (time, {resource: count})."""
+        return []
+
+    def granted(self):
+        """The pods that a kubelet gave slots of shares: {uid: (name, slots, (MiB, percent) of a share that it asks for)}."""
+        return {}
+
+    def slot_files(self, node):
+        """What its agent wrote for them, as slot_files.py has it."""
         return []
 
     def words(self):
