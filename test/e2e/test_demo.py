@@ -1,24 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo, in a folder of its own and with cards that answer at once (make demo has realistic ones)."""
+"""The demos, each in a folder of its own; that of partitions with cards that answer at once (make demo has realistic ones)."""
 
+import contextlib
 import os
+import re
 import subprocess
 
 import pytest
-from conftest import ROOT
+from conftest import PATIENCE, ROOT
+from kubelet_rig import why_not
+
+
+@contextlib.contextmanager
+def running(script, folder):
+    """run("start"), run("stop")"""
+
+    def run(verb, **more):
+        env = {**os.environ, **more, "CLEAVE_DEMO_DIR": str(folder), "CLEAVE_DEMO_LATENCY": "none"}
+        command = [ROOT / "hack" / script, verb]
+        return subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300 * PATIENCE)
+
+    run.folder = folder
+    try:
+        yield run
+    finally:
+        run("stop")
 
 
 @pytest.fixture
 def demo(tmp_path):
-    folder = tmp_path / "demo"
+    with running("demo.sh", tmp_path / "demo") as run:
+        yield run
 
-    def run(verb, **more):
-        env = {**os.environ, **more, "CLEAVE_DEMO_DIR": str(folder), "CLEAVE_DEMO_LATENCY": "none"}
-        return subprocess.run([ROOT / "hack" / "demo.sh", verb], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
 
-    run.folder = folder
-    yield run
-    run("stop")
+@pytest.fixture
+def demo_of_shares(tmp_path):
+    if reason := why_not(tmp_path):
+        pytest.skip(reason)
+    with running("demo-shares.sh", tmp_path / "demo") as run:
+        yield run
 
 
 def processes_of(folder):
@@ -60,3 +80,26 @@ def test_the_demo_runs_through_stays_up_and_ends(demo, cluster):
     assert "Stopped 5 programs of Cleave and the control plane." in stopped.stdout and "unset KUBECONFIG" in stopped.stdout
     assert "No demo was running" in demo("stop").stdout
     assert processes_of(demo.folder) == []
+
+
+@pytest.mark.long
+@pytest.mark.real_kubelet
+def test_the_demo_of_shares_puts_ten_pods_on_one_card(demo_of_shares):
+    done = demo_of_shares("start")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    for told in (
+        "nvidia.com/gpu 20, nvidia.com/gpucores 200, nvidia.com/gpumem 163118, nvidia.com/gpumem-percentage 200",
+        "CUDA_DEVICE_MEMORY_LIMIT_0=7000m\nCUDA_DEVICE_SM_LIMIT=7\n",
+        "container ubuntu-container needs 2 cards with 3000 MiB and 30 % of compute each; 1 of 2 fit",
+        "/dev/nvidia0\n/dev/nvidia1\nCUDA_DEVICE_MEMORY_LIMIT_0=3000m\nCUDA_DEVICE_MEMORY_LIMIT_1=3000m\nCUDA_DEVICE_SM_LIMIT=30\n",
+        "Everything keeps running",
+    ):
+        assert told in done.stdout, done.stdout
+    ten, after = done.stdout.split("The pod of HAMi's manual")
+    cards = re.findall(r"^ten-\d +Running +(GPU-[0-9a-f-]+),NVIDIA,7000,7:; *$", ten, re.MULTILINE)
+    assert len(cards) == 10 and len(set(cards)) == 1, ten
+    inspected = re.findall(r"^ +share\.\d+ +(\d+) MiB +(\d+) %", after.partition("cleave-agent inspect")[2], re.MULTILINE)
+    assert sorted(inspected) == [("3000", "30")] * 2 + [("7000", "7")] * 9, after
+    stopped = demo_of_shares("stop")
+    assert stopped.returncode == 0, stopped.stderr
+    assert processes_of(demo_of_shares.folder) == []

@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shares of NVIDIA's cards on a node with a real kube-scheduler, kubelet, containerd and runc: the pods of HAMi's manual, as they
-are written there, and their rules. Kube-scheduler knows the sums of a node, and the agent chooses the card."""
+are written there, and their rules. Kube-scheduler knows the sums of a node, and the agent chooses the card, where the pod is not one of
+cleave-scheduler's."""
+
+import contextlib
+import itertools
+import json
+import os
+import random
 
 import pytest
 from conftest import ROOT, wait_for
-from kubelet_rig import IMAGE, SAID_ALL, real_cluster, real_rig  # noqa: F401
+from extender import scheduler
+from kubelet_rig import IMAGE, PODS, SAID_ALL, RealNode, real_cluster, real_rig  # noqa: F401
 
 GPU = "nvidia.com/gpu"
+OURS = "cleave-scheduler"
 LOOK = f"find /dev -name 'nvidia[0-9]*' | sort; env | grep -E 'CUDA_|NVIDIA_VISIBLE' | sort; echo {SAID_ALL}"
 RUN = f"trap 'exit 0' TERM; {LOOK}; sleep 3600 & wait"
 CARD_MIB = 81559
@@ -23,6 +32,13 @@ def node(real_rig):
     real_rig.profile("shares", {"selector": {"vendor": "nvidia"}, "mode": "native", "sharing": {"fractional": {}}})
     n.wait_offers(**sums(2))
     return n
+
+
+@pytest.fixture
+def scheduled(node):
+    """The same, and cleave-scheduler with a kube-scheduler beside it: for pods whose schedulerName is OURS."""
+    with scheduler(node.rig) as node.scheduler:
+        yield node
 
 
 def sums(cards):
@@ -87,6 +103,8 @@ def test_pods_share_a_card_and_their_first_attempt_starts(node):
         assert sum(s[1] for s in shares) <= CARD_MIB
     restarts = [node.container(pod)["restartCount"] for pod in pods]
     assert restarts == [0] * 10
+    failed = {pod: [e.get("note") for e in node.rig.events(pod, "Failed")] for pod in pods}  # a container that could not be made counts as no restart
+    assert failed == {pod: [] for pod in pods}
 
 
 def test_a_whole_card_is_shared_with_nobody(node):
@@ -99,9 +117,35 @@ def test_a_whole_card_is_shared_with_nobody(node):
     assert all(seen(node, pod)[0] != [card] for pod in parts)
 
 
-def test_more_cards_than_the_node_has_stay_pending(node):
+def test_more_memory_than_the_node_has_stays_pending(node):
     pod = node.run("greedy", RUN, limits(gpumem=CARD_MIB * 3))
     wait_for(lambda: "Insufficient nvidia.com/gpumem" in node.why(pod), 30, "the scheduler's reason")
+    assert node.phase(pod) == "Pending"
+
+
+three_of_two = pytest.mark.parametrize(
+    ("sizes", "each"), [({}, "100 % of the memory and 100 % of compute"), ({"gpumem": 1000}, "1000 MiB")], ids=["whole cards", "small shares"]
+)
+
+
+@three_of_two
+def test_more_cards_than_the_node_has_stay_pending(scheduled, sizes, each):
+    """The sums have room for them: slots, and the MiB of one share."""
+    pod = scheduled.run("greedy", RUN, limits(3, **sizes), schedulerName=OURS)
+    wait_for(lambda: f"needs 3 cards with {each} each; 2 of 2 fit" in scheduled.why(pod), 30, lambda: f"the scheduler's reason: {scheduled.why(pod)}")
+    modest = scheduled.run("modest", RUN, limits(2, gpumem=1000), schedulerName=OURS)
+    scheduled.wait_phase(modest, "Running", timeout=60)
+    greedy = scheduled.api.get(scheduled.pod_path(pod))
+    assert greedy["status"]["phase"] == "Pending" and "nodeName" not in greedy["spec"]
+
+
+@three_of_two
+def test_more_cards_than_the_node_has_are_not_made_for_a_pod_that_was_bound_by_sums(node, sizes, each):
+    pod = node.run("greedy", RUN, limits(3, **sizes))
+    notes = wait_for(lambda: [e["note"] for e in node.rig.events(node.name, "ShareNotMade") if pod in e["note"]], 30, "an Event")
+    assert f"needs 3 cards with {each} each; 2 of 2 fit" in notes[0], notes
+    modest = node.run("modest", RUN, limits(2, gpumem=1000))
+    node.wait_phase(modest, "Running", timeout=60)
     assert node.phase(pod) == "Pending"
 
 
@@ -145,3 +189,109 @@ def test_containers_start_again_on_the_same_card_whoever_was_restarted(node):
     for pod in pods:
         node.wait_phase(pod, "Running", timeout=60)
     wait_for(lambda: told(node) == before, 60, lambda: f"the shares as before, not {told(node)}")
+
+
+# --- what is killed ---
+
+SEED = 20261127
+STEPS = 200 if os.environ.get("CLEAVE_TORTURE") else 8
+SIZES = [limits(gpumem=1000), limits(gpumem=9000, gpucores=10), limits(2, gpumem=20000), limits(gpumem=60000, gpucores=40), limits()]
+CROWD = 8  # pods at a time
+
+
+def restart_agent(node):
+    node.agent.kill()
+    node.agent.start()
+
+
+def restart_containerd(node):
+    node.kill("containerd")
+    node.up()
+
+
+def restart_scheduler(node):
+    node.scheduler.extender.kill()
+    node.scheduler.extender.start()
+
+
+KILLED = [restart_agent, RealNode.restart_kubelet, restart_containerd, restart_scheduler]
+
+
+def records(node):
+    """What the agent has written of each share."""
+    found = []
+    for path in (node.folder / "state" / "slots").glob("share.*.json"):
+        with contextlib.suppress(FileNotFoundError):  # released between the list and the look
+            found.append(json.loads(path.read_text()))
+    return found
+
+
+class Crowd:
+    """Pods with shares that come and go."""
+
+    def __init__(self, node):
+        self.node, self.rng, self.asked = node, random.Random(SEED), {}  # {pod: its limits}, of those that are to run
+
+    def come(self, asked):
+        self.asked[self.node.run("crowd", RUN, asked, restart="Always", schedulerName=OURS)] = asked
+
+    def go(self, pod):
+        """Asks for it alone. Returns what the pod asked for."""
+        self.node.api.delete(self.node.pod_path(pod))
+        return self.asked.pop(pod)
+
+    def come_and_go(self):
+        for _ in range(3):
+            self.come(self.rng.choice(SIZES))
+        while len(self.asked) > CROWD:
+            self.go(self.rng.choice(list(self.asked)))
+
+    def in_phase(self, phase):
+        """{pod: its status}"""
+        listed = self.node.api.get(f"{PODS}?labelSelector=test={self.node.rig.id}")["items"]
+        pods = {p["metadata"]["name"]: p["status"] for p in listed}
+        return {name: status for name, status in pods.items() if name in self.asked and status.get("phase") == phase}
+
+    def replace_refused(self):
+        """As their ReplicaSet does it: a kubelet ends a pod that it comes to admit while no plugin is registered."""
+        for pod, status in self.in_phase("Failed").items():
+            reason = status.get("reason", "")
+            assert reason == "UnexpectedAdmissionError" or reason.startswith("OutOfnvidia.com/"), status
+            self.come(self.go(pod))
+
+    def check(self):
+        """No card is given out beyond what it has, and whoever runs has all its shares. Who runs is asked first: a share is there before."""
+        running = self.in_phase("Running")
+        found = records(self.node)
+        for card in {r["card"] for r in found}:
+            mib, percent = (sum(r[size] for r in found if r["card"] == card) for size in ("memoryMiB", "computePercent"))
+            assert mib <= CARD_MIB and percent <= 100 and sum(r["card"] == card for r in found) <= 10, found
+        shares = {pod: len({r["card"] for r in found if r["pod"] == pod}) for pod in running}
+        assert shares == {pod: int(self.asked[pod][GPU]) for pod in running}, found
+
+    def run_out(self):
+        """All run in the end: those that do make room for the others."""
+
+        def running():
+            self.replace_refused()
+            return self.in_phase("Running")
+
+        while self.asked:
+            done = wait_for(running, 120, lambda: f"one of these to run: {[self.node.why(pod) for pod in self.asked]}")
+            self.check()
+            for pod in done:
+                self.go(pod)
+
+
+@pytest.mark.long
+def test_no_card_is_given_twice_whoever_is_killed(scheduled):
+    """Each in turn, while pods are on their way. CLEAVE_TORTURE=1: for minutes."""
+    crowd = Crowd(scheduled)
+    for restart in itertools.islice(itertools.cycle(KILLED), STEPS):
+        crowd.come_and_go()
+        restart(scheduled)
+        crowd.replace_refused()
+        crowd.check()
+    crowd.run_out()
+    wait_for(lambda: records(scheduled) == [], 60, lambda: f"nothing to be left, not {records(scheduled)}")
+    scheduled.wait_offers(timeout=60, **sums(2))

@@ -50,9 +50,9 @@ class Installed:
         return Api(self.rig.cluster, self.token(account, pod))
 
     def remove(self):
-        ours = ("cleave-system", "cleave-node")
-        kept = [o for o in yaml.safe_load_all(self.text) if o["kind"] != "Namespace" or o["metadata"]["name"] not in ours]
-        self.rig.cluster.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", input=yaml.safe_dump_all(kept))
+        # Namespaces stay: the next test may want one, and nothing can be made in one that goes.
+        gone = [o for o in yaml.safe_load_all(self.text) if o["kind"] != "Namespace"]
+        self.rig.cluster.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", input=yaml.safe_dump_all(gone))
         wait_no_policies(self.rig, self.node, "cleave-controller", "cleave-scheduler")
         for part in ("namespace", "rbac", "admission"):
             self.rig.cluster.kubectl("apply", "--server-side", "-k", ROOT / "config" / part)
