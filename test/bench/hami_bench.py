@@ -56,15 +56,19 @@ class LocksGivenBack:
 
     def __init__(self, stack):
         self.api, self.ended, events = Api(stack.api.rundir), threading.Event(), queue.Queue()
+        self.failed = None  # a lock that is not given back would be measured as HAMi's
         stack.api.watch("/api/v1/nodes", events)
         self.thread = threading.Thread(target=self.run, args=(events,), daemon=True)
         self.thread.start()
 
     def run(self, events):
-        while not self.ended.wait(0.002):
-            for _, _, node in drain(events):
-                if LOCK in node["metadata"].get("annotations", {}):
-                    self.api.merge(f"/api/v1/nodes/{node['metadata']['name']}", {"metadata": {"annotations": {LOCK: None}}})
+        try:
+            while not self.ended.wait(0.002):
+                for _, _, node in drain(events):
+                    if LOCK in node["metadata"].get("annotations", {}):
+                        self.api.merge(f"/api/v1/nodes/{node['metadata']['name']}", {"metadata": {"annotations": {LOCK: None}}})
+        except Exception as error:
+            self.failed = error
 
     def __enter__(self):
         return self
@@ -72,6 +76,8 @@ class LocksGivenBack:
     def __exit__(self, *_):
         self.ended.set()
         self.thread.join()
+        if self.failed:
+            raise self.failed
 
 
 def start_ours(stack):

@@ -338,12 +338,18 @@ def quantile(values, q):
     return values[min(len(values) - 1, int(q * len(values)))]
 
 
-def at_most(page, series, q):
-    """The bound under which so many of a histogram's values are, by a page of metrics; series: its name and labels, `name{a="b"}`."""
+def buckets_of(page, series):
     name, _, labels = series.rstrip("}").partition("{")
     begin = f"{name}_bucket{{{labels}{',' if labels else ''}le=\""
     lines = [line.removeprefix(begin).split('"} ') for line in page.splitlines() if line.startswith(begin)]
-    buckets = [(float(bound), int(count)) for bound, count in lines]
+    return [(float(bound), int(count)) for bound, count in lines]
+
+
+def at_most(page, series, q, since=""):
+    """The bound under which so many of a histogram's values are, by a page of metrics, of those that an earlier page has not; series: its
+    name and labels, `name{a="b"}`."""
+    earlier = dict(buckets_of(since, series))
+    buckets = [(bound, count - earlier.get(bound, 0)) for bound, count in buckets_of(page, series)]
     if not buckets or not buckets[-1][1]:
         raise RuntimeError(f"{series}: nothing was measured")
     return next(bound for bound, count in buckets if count >= q * buckets[-1][1])

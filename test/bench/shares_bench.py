@@ -3,7 +3,7 @@
 without, how soon one node has bound many at once, and how often a container finds its share there at its first attempt.
 
 BENCH_BOUND_PODS (2000), BENCH_BINDING_NODES (500) and BENCH_ROUNDS (3) change the sizes of the first, BENCH_NODE_PODS (300) of the second,
-BENCH_FIRST_PODS (200) and BENCH_AT_ONCE (20) of the third.
+BENCH_ALONE_PODS (100), BENCH_FIRST_PODS (200) and BENCH_AT_ONCE (20) of the third.
 """
 
 import itertools
@@ -28,6 +28,7 @@ BOUND_PODS = int(os.environ.get("BENCH_BOUND_PODS", "2000"))
 NODES = int(os.environ.get("BENCH_BINDING_NODES", "500"))
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 NODE_PODS = int(os.environ.get("BENCH_NODE_PODS", "300"))
+ALONE_PODS = int(os.environ.get("BENCH_ALONE_PODS", "100"))
 FIRST_PODS = int(os.environ.get("BENCH_FIRST_PODS", "200"))
 AT_ONCE = int(os.environ.get("BENCH_AT_ONCE", "20"))
 EVENTS = "/api/v1/namespaces/default/events"
@@ -235,8 +236,25 @@ def failed_attempts(node, pods):
     return {e["involvedObject"]["name"]: e["message"] for e in events if e["involvedObject"]["name"] in pods}
 
 
+def run_pods(node, count, at_once):
+    """Runs so many pods with a share, a few at a time. Those whose first attempt failed, with what was said."""
+    limits = {GPU: "1", f"{GPU}mem": "3000", f"{GPU}cores": "5"}
+    made, failed = 0, {}
+    while made < count:
+        pods = [node.run("first", "trap 'exit 0' TERM; sleep 3600 & wait", limits) for _ in range(min(at_once, count - made))]
+        for pod_name in pods:
+            node.wait_phase(pod_name, "Running", timeout=PATIENCE_S)
+        made += len(pods)
+        failed |= failed_attempts(node, pods)
+        for pod_name in pods:
+            node.api.delete(node.pod_path(pod_name))
+        wait_for(lambda pods=pods: not any(node.api.find(node.pod_path(name)) for name in pods), PATIENCE_S, "the pods to be gone")
+        wait_for(lambda: not node.shares_told(), PATIENCE_S, "the shares to go")
+    return failed
+
+
 def first_attempts():
-    print(f"\n{FIRST_PODS} pods with a share, {AT_ONCE} at a time: a real kube-scheduler, kubelet and containerd")
+    print(f"\n{ALONE_PODS} pods with a share, one at a time, and {FIRST_PODS}, {AT_ONCE} at a time: a real kube-scheduler, kubelet and containerd")
     with real_rig("attempts") as rig:
         node = rig.node({"h100-80": CARDS}, slots=True)
         node.start(resync_seconds=30, state_dir="/run/cleave")
@@ -244,23 +262,14 @@ def first_attempts():
         rig.controller()
         rig.profile("shares", {"selector": {"vendor": "nvidia"}, "mode": "native", "sharing": {"fractional": {}}})
         node.wait_offers(**{GPU: SHARES * CARDS, f"{GPU}cores": 100 * CARDS, f"{GPU}mem": MIB * CARDS, f"{GPU}mem-percentage": 100 * CARDS})
-        limits = {GPU: "1", f"{GPU}mem": "3000", f"{GPU}cores": "5"}
-        made, failed = 0, {}
-        while made < FIRST_PODS:
-            pods = [node.run("first", "trap 'exit 0' TERM; sleep 3600 & wait", limits) for _ in range(min(AT_ONCE, FIRST_PODS - made))]
-            for pod_name in pods:
-                node.wait_phase(pod_name, "Running", timeout=PATIENCE_S)
-            made += len(pods)
-            failed |= failed_attempts(node, pods)
-            for pod_name in pods:
-                node.api.delete(node.pod_path(pod_name))
-            wait_for(lambda pods=pods: not any(node.api.find(node.pod_path(name)) for name in pods), PATIENCE_S, "the pods to be gone")
-            wait_for(lambda: not node.shares_told(), PATIENCE_S, "the shares to go")
-        page = serve(node.agent, "/metrics")[1]
+        failed, page = {}, ""
+        for count, at_once, how in ((ALONE_PODS, 1, "one at a time"), (FIRST_PODS, AT_ONCE, f"{AT_ONCE} at a time")):
+            failed |= run_pods(node, count, at_once)
+            before, page = page, serve(node.agent, "/metrics")[1]
+            for q in (0.5, 0.99):
+                took = at_most(page, "cleave_agent_slot_bind_seconds", q, before)
+                show("attempts", f"the agent's own part once a pod is known, {how}, p{q * 100:.0f}, at most", ms(took), "aim 5" if q == 0.99 else "")
         for message in sorted(set(failed.values())):
             print(f"    {message}")
         show("attempts", "containers whose first attempt failed", len(failed))
-        show("attempts", "first attempts that succeeded", f"{100 * (1 - len(failed) / made):.1f} %", "aim 99")
-        for q in (0.5, 0.99):
-            took = at_most(page, "cleave_agent_slot_bind_seconds", q)
-            show("attempts", f"the agent's own part once a pod is known, p{q * 100:.0f}, at most", ms(took), "aim 5" if q == 0.99 else "")
+        show("attempts", "first attempts that succeeded", f"{100 * (1 - len(failed) / (ALONE_PODS + FIRST_PODS)):.1f} %", "aim 99")

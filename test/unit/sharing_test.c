@@ -139,12 +139,13 @@ Test(sharing, what_the_configuration_says_of_nvidias_cards_is_not_said_of_others
     node_done(&n);
 }
 
+#define MPS                                                                                        \
+    "spec: {" SOURCE ", devices: [{uuid: GPU-a, mode: native, sharing: {mps: {replicas: 4}}}]}"
+
 Test(sharing, mps_is_for_cards_that_have_it)
 {
     struct node n;
-    node_init(&n, "{}",
-              "spec: {" SOURCE ", devices: [{uuid: GPU-a, mode: native, sharing: {mps: "
-              "{replicas: 4}}}]}");
+    node_init(&n, "{}", MPS);
     const struct device_want *want = &n.spec.devices[0];
     const struct sharing_rules rules = rules_of(&n);
     cr_expect_eq(sharing_of(&rules, "nvidia", want, NULL).kind, SHARING_MPS);
@@ -154,31 +155,6 @@ Test(sharing, mps_is_for_cards_that_have_it)
     const char *why = sharing_refusal("metax", want, API_PUBLISHER_KUBELET, &reason);
     cr_expect(why && strstr(why, "NVIDIA"), "%s", why);
     cr_expect_str_eq(reason, "MPSUnsupported");
-    node_done(&n);
-}
-
-/* Nobody would start its daemons: pods would share the card without limits. */
-Test(sharing, mps_is_for_agents_that_serve_the_kubelet)
-{
-    static const struct {
-        int publisher;
-        const char *how;
-    } cases[] = {{API_PUBLISHER_CONTROLLER, "runs with controller"},
-                 {API_PUBLISHER_OTHER, "runs with none"}};
-    struct node n;
-    node_init(&n, "{}",
-              "spec: {" SOURCE ", devices: [{uuid: GPU-a, mode: native, sharing: {mps: "
-              "{replicas: 4}}}]}");
-    const struct device_want *want = &n.spec.devices[0];
-    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct sharing_rules rules = rules_of(&n);
-        rules.publisher = cases[i].publisher;
-        const struct sharing s = sharing_of(&rules, "nvidia", want, /* profile= */ NULL);
-        cr_expect(s.kind == SHARING_NONE && s.replicas == 1, "%s", cases[i].how);
-        const char *why = sharing_refusal("nvidia", want, cases[i].publisher, NULL);
-        cr_assert_not_null(why, "%s", cases[i].how);
-        cr_expect(strstr(why, "--resources=kubelet") && strstr(why, cases[i].how), "%s", why);
-    }
     node_done(&n);
 }
 
@@ -241,8 +217,9 @@ Test(sharing, shares_that_are_to_be_kept_by_what_there_is_not_are_refused)
     node_done(&n);
 }
 
-/* Nobody would know whose share is whose. */
-Test(sharing, shares_are_for_agents_that_serve_the_kubelet)
+/* Of MPS nobody would start the daemons, and pods would share the card without limits; of shares
+ * nobody would know whose is whose. */
+static void expect_for_agents_that_serve_the_kubelet(const char *spec)
 {
     static const struct {
         int publisher;
@@ -250,7 +227,7 @@ Test(sharing, shares_are_for_agents_that_serve_the_kubelet)
     } cases[] = {{API_PUBLISHER_CONTROLLER, "runs with controller"},
                  {API_PUBLISHER_OTHER, "runs with none"}};
     struct node n;
-    node_init(&n, "{}", SHARES);
+    node_init(&n, "{}", spec);
     const struct device_want *want = &n.spec.devices[0];
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct sharing_rules rules = rules_of(&n);
@@ -262,6 +239,12 @@ Test(sharing, shares_are_for_agents_that_serve_the_kubelet)
         cr_expect(strstr(why, "--resources=kubelet") && strstr(why, cases[i].how), "%s", why);
     }
     node_done(&n);
+}
+
+Test(sharing, mps_and_shares_are_for_agents_that_serve_the_kubelet)
+{
+    expect_for_agents_that_serve_the_kubelet(MPS);
+    expect_for_agents_that_serve_the_kubelet(SHARES);
 }
 
 Test(sharing, time_slicing_needs_nobody_in_particular)
