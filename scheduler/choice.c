@@ -82,6 +82,8 @@ static int plan_on(const struct fraction_node *n, const struct pod_ask *a,
                    struct fraction_plan *ret, struct err *e)
 {
     const struct fraction_pod pod = {.asks = a->asks, .n = a->n, .wish = a->wish.cards};
+    if (a->shared.kind)
+        return err_set(e, a->shared.kind, "%s", err_msg(&a->shared));
     return fraction_search(n, &pod, ret, e);
 }
 
@@ -230,6 +232,12 @@ static bool keep_best(struct view *v, const struct pod_ask *a, const struct cand
     return false;
 }
 
+/* Be it in an init container alone. */
+static bool asks_for_cards(const struct pod_ask *a)
+{
+    return a->n_shares || a->shared.kind;
+}
+
 void choice_make(struct view *v, const struct pod_ask *a, const char *const *names, size_t n,
                  struct choice *ret)
 {
@@ -238,7 +246,7 @@ void choice_make(struct view *v, const struct pod_ask *a, const char *const *nam
     *ret = (struct choice){0};
     view_begin(v, a->uid);
     for (size_t i = 0; i < n; i++) {
-        if (a->n_shares)
+        if (asks_for_cards(a))
             look_at(v, a, names[i], &found, ret);
         else
             keep(ret, names[i]);
@@ -273,7 +281,7 @@ int choice_renew(struct view *v, const struct pod_ask *a, const char *node, char
                  struct err *e)
 {
     *ret_binding = NULL;
-    if (!a->n_shares)
+    if (!asks_for_cards(a))
         return 0;
     view_begin(v, a->uid);
     int rc = renew(v, a, node, ret_binding, e);

@@ -2,9 +2,12 @@
 #include "scheduler/node_words.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/jx.h"
 #include "base/xalloc.h"
+
+#include "interop/hami_pod.h"
 
 static const struct kc_resource node_resource = {"", "v1", "nodes", "Node",
                                                  /* namespaced= */ false};
@@ -31,7 +34,11 @@ static int read_node(const json_t *node, void **ret, struct err *e)
     if (!cordoned && !is_hamis)
         return 0;
     struct node_words *w = xmalloc(sizeof(*w));
-    *w = (struct node_words){xstrdup(cordoned), is_hamis};
+    *w = (struct node_words){.is_hamis = is_hamis};
+    if (cordoned && strlen(cordoned) > HAMI_MAX_LIST_BYTES)
+        w->is_cordoned = true;
+    else
+        w->cordoned = xstrdup(cordoned);
     *ret = w;
     return 0;
 }

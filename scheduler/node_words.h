@@ -7,7 +7,8 @@
 /*
  * What a Node's annotations say of its cards, in HAMi's words (HAMi pkg/util/types.go, pkg/device/nvidia/
  * device.go). The record that the cache of Nodes keeps.
- *  - hami.io/device-cordon: cards, by UUID, that get no pods.
+ *  - hami.io/device-cordon: cards, by UUID, that get no pods. A list of more than HAMI_MAX_LIST_BYTES
+ *    names no cards of a node: then it is all of them.
  *  - hami.io/node-nvidia-register: written by HAMi's device plugin while it serves the node's cards. They
  *    are HAMi's to give out then. Whoever takes that plugin off a node removes it (docs/operations.md).
  */
@@ -15,8 +16,9 @@
 #define NODE_REGISTER "hami.io/node-nvidia-register"
 
 struct node_words {
-    char *cordoned; /* a comma list of UUIDs; NULL: none */
-    bool is_hamis;  /* HAMi's device plugin serves the node */
+    char *cordoned;   /* a comma list of UUIDs; NULL: none */
+    bool is_cordoned; /* all cards are */
+    bool is_hamis;    /* HAMi's device plugin serves the node */
 };
 
 /* The cache's kind: a record is a struct node_words, NULL where the Node says neither. */

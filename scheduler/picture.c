@@ -100,8 +100,9 @@ static void take_told(const struct view *v, const struct node *n, const struct n
 static void cordon(const struct node *n, struct fraction_card *cards, unsigned n_cards)
 {
     const struct node_words *w = node_words_of(n->words);
-    for (unsigned i = 0; w && w->cordoned && i < n_cards; i++)
-        cards[i].cordoned = fraction_names_uuid(w->cordoned, cards[i].uuid);
+    for (unsigned i = 0; w && i < n_cards; i++)
+        cards[i].cordoned =
+            w->is_cordoned || (w->cordoned && fraction_names_uuid(w->cordoned, cards[i].uuid));
 }
 
 /* Fills in as many cards as `from` has. Returns until when that holds. */
@@ -120,7 +121,7 @@ static const struct fraction_node *draw_apart(struct view *v, const char *node,
 {
     const struct node *n = strmap_get(v->nodes, node);
     const struct node_cards *from = node_gives(n);
-    if (!from)
+    if (!n || !from)
         return NULL;
     (void)draw(v, n, from, look, v->cards);
     v->picture = (struct fraction_node){v->cards, from->n, from->pairs};
@@ -137,7 +138,7 @@ bool view_is_hamis(const struct view *v, const char *node)
 int64_t view_card_number(const struct view *v, const char *node, const char *uuid)
 {
     const struct node *n = strmap_get(v->nodes, node);
-    const struct node_cards *from = n ? node_cards_of(n->device) : NULL;
+    const struct node_cards *from = node_gives(n);
     for (unsigned i = 0; from && i < from->n; i++)
         if (strcmp(from->cards[i].uuid, uuid) == 0)
             return from->indices[i];
@@ -208,7 +209,7 @@ const struct fraction_node *view_node(struct view *v, const char *node, uint64_t
     struct node *n = strmap_get(v->nodes, node);
     const struct node_cards *from = node_gives(n);
     const struct fraction_node *picture = NULL;
-    if (!from)
+    if (!n || !from)
         return NULL;
     if (v->own && strcmp(v->own->shares.node, node) == 0) {
         picture = draw_apart(v, node, &(struct look){.self = v->uid});

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/jx.h"
+#include "base/xalloc.h"
 
 #include "api/allocation.h"
 #include "api/share_request.h"
@@ -60,14 +61,19 @@ static int add_containers(const json_t *pod, struct pod_ask *a, struct err *e)
 
 /* --- Init containers --- */
 
-/* True when a share of `has` is surely less than one of `needs`; sizes in MiB and in percent cannot be
- * compared before there is a card. */
-static bool is_less(const struct fraction_ask *has, const struct fraction_ask *needs)
+/* What a share of `has` surely has less of than one of `needs`, with both amounts; NULL: of nothing.
+ * Memory in MiB and in percent cannot be compared before there is a card, and compute without a
+ * guarantee may be any. Caller frees. */
+static char *lack_of(const struct fraction_ask *has, const struct fraction_ask *needs)
 {
-    bool alike = !has->memory_mib == !needs->memory_mib;
-    return has->percent < needs->percent ||
-           (alike &&
-            (has->memory_mib < needs->memory_mib || has->memory_percent < needs->memory_percent));
+    if (has->memory_mib && has->memory_mib < needs->memory_mib)
+        return xasprintf("%u MiB, which has %u", needs->memory_mib, has->memory_mib);
+    if (!has->memory_mib && !needs->memory_mib && has->memory_percent < needs->memory_percent)
+        return xasprintf("%u %% of a card's memory, which has %u", needs->memory_percent,
+                         has->memory_percent);
+    if (has->percent && has->percent < needs->percent)
+        return xasprintf("%u %% of a card's compute, which has %u", needs->percent, has->percent);
+    return NULL;
 }
 
 /* The kubelet gives the slots of an init container to those that come after it, in their order. */
@@ -79,11 +85,12 @@ static int check_init(const struct pod_ask *a, unsigned at, struct err *e)
         const struct fraction_ask *after = &a->asks[i];
         if (after->phase == FRACTION_INIT || !after->count)
             continue;
-        if (is_less(after, init))
+        auto_free char *lack = lack_of(after, init);
+        if (lack)
             return err_set(e, ERR_INVALID,
-                           "init container %s uses the shares of container %s, and asks for "
-                           "larger ones: ask for no more there, or for as much in %s",
-                           init->container, after->container, after->container);
+                           "init container %s uses the shares of container %s and asks for %s: ask "
+                           "for no more",
+                           init->container, after->container, lack);
         left -= after->count < left ? after->count : left;
     }
     return left ? err_set(e, ERR_INVALID,
@@ -94,14 +101,11 @@ static int check_init(const struct pod_ask *a, unsigned at, struct err *e)
 }
 
 /* An init container gets no share of its own (docs/sharing.md). */
-static int take_inits(struct pod_ask *a, struct err *e)
+static int check_inits(const struct pod_ask *a, struct err *e)
 {
     for (unsigned i = 0; i < a->n; i++)
-        if (a->asks[i].phase == FRACTION_INIT && !a->whole)
-            TRY(check_init(a, i, e));
-    for (unsigned i = 0; i < a->n; i++)
         if (a->asks[i].phase == FRACTION_INIT)
-            a->asks[i].count = 0;
+            TRY(check_init(a, i, e));
     return 0;
 }
 
@@ -119,6 +123,17 @@ static int check_record(const struct pod_ask *a, struct err *e)
     size_t hami = ALLOCATION_MAX_BYTES + a->n + sizeof(HAMI_ALLOCATED);
     size_t gpushare = a->n * GPUSHARE_ENTRY_BYTES + sizeof(GPUSHARE_ALLOCATION);
     return allocation_check_room(JX_AT(a->pod, "metadata", "annotations"), hami + gpushare, e);
+}
+
+/* What a pod with shares has to keep to, and one of whole cards where cards give shares. Init containers
+ * ask for nothing from here on. */
+static int check_shares(struct pod_ask *a, struct err *e)
+{
+    int rc = check_inits(a, e);
+    for (unsigned i = 0; i < a->n; i++)
+        if (a->asks[i].phase == FRACTION_INIT)
+            a->asks[i].count = 0;
+    return rc == 0 && a->n_shares ? check_record(a, e) : rc;
 }
 
 static int check_mode(const struct pod_ask *a, struct err *e)
@@ -142,12 +157,13 @@ static int read_pod(struct pod_ask *a, struct err *e)
     if (!a->uid || !*a->uid)
         return err_set(e, ERR_INVALID, "the pod has no metadata.uid");
     TRY(add_containers(a->pod, a, e));
-    TRY(take_inits(a, e));
+    int rc = check_shares(a, a->whole ? &a->shared : e);
+    if (rc < 0 && !a->whole)
+        return rc;
     if (!a->n_shares)
         return 0;
     TRY(hami_wish_of(a->pod, &a->wish, e));
-    TRY(check_mode(a, e));
-    return check_record(a, e);
+    return check_mode(a, e);
 }
 
 int pod_ask_of(json_t *pod, struct pod_ask *ret, struct err *e)
@@ -162,5 +178,6 @@ int pod_ask_of(json_t *pod, struct pod_ask *ret, struct err *e)
 void pod_ask_done(struct pod_ask *a)
 {
     json_decref(a->pod);
+    err_clear(&a->shared);
     *a = (struct pod_ask){0};
 }

@@ -22,14 +22,16 @@ struct pod_ask {
     unsigned n;
     unsigned n_shares; /* of all containers; 0: it asks for no card */
     bool whole;        /* each of them is a whole card */
-    int priority;      /* 0 high, 1 low */
+    struct err
+        shared; /* of whole cards: why it may have none of a node that gives shares; kind 0: it may */
+    int priority; /* 0 high, 1 low */
     struct hami_wish wish;
 };
 
 /* Reads a pod (the object, as JSON). ERR_INVALID: it has no uid, or what it says cannot be meant; the
  * message names container or annotation, the value, and what is allowed. ERR_TOO_LARGE: it has more
- * containers, shares or annotations than a record has room for. *ret is set where 0 is returned; free
- * it with pod_ask_done. */
+ * containers, shares or annotations than a record has room for; a pod of whole cards may go without a record,
+ * where the kubelet chooses the cards (shared). *ret is set where 0 is returned; free it with pod_ask_done. */
 int pod_ask_of(json_t *pod, struct pod_ask *ret, struct err *e) MUST_CHECK;
 void pod_ask_done(struct pod_ask *a);
 AUTO_DEFINE(pod_ask, struct pod_ask, pod_ask_done)

@@ -209,7 +209,10 @@ static void on_node(void *arg, const struct object *before, const struct object 
         return;
     HOLD(&v->mu);
     const struct node *n = node_at(v, name);
+    bool kept_whole_cards_away = !n->device && view_is_hamis(v, name);
     see(v, name, kept(n->device, n->device), kept(after, node_words_of(after)));
+    if (kept_whole_cards_away && !view_is_hamis(v, name))
+        grow(v, name);
 }
 
 static void copy_shares(const struct pod_shares *from, struct pod_shares *to)

@@ -217,13 +217,20 @@ def restart_scheduler(node):
 KILLED = [restart_agent, RealNode.restart_kubelet, restart_containerd, restart_scheduler]
 
 
-def records(node):
-    """What the agent has written of each share."""
-    found = []
+def look(node):
+    found = {}
     for path in (node.folder / "state" / "slots").glob("share.*.json"):
         with contextlib.suppress(FileNotFoundError):  # released between the list and the look
-            found.append(json.loads(path.read_text()))
+            found[path.name] = json.loads(path.read_text())
     return found
+
+
+def records(node):
+    """What the agent has written of each share, at one moment: between two files one share may go and another come."""
+    found = look(node)
+    while found != (found := look(node)):
+        pass
+    return list(found.values())
 
 
 class Crowd:

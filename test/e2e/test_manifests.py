@@ -257,7 +257,7 @@ def test_metrics_behind_a_token_are_so_for_every_program_and_take_nothing_else(t
     assert policies[0] == policies[1]
 
 
-OF_COMPONENTS = ("cleave-pod-slots", "cleave-pod-shares", "cleave-scheduler-lease", "cleave-scheduler-node", "cleave-scheduler-pod")
+OF_COMPONENTS = ("cleave-pod-slots", "cleave-pod-shares", "cleave-pod-shares-warning", "cleave-scheduler-lease", "cleave-scheduler-node", "cleave-scheduler-pod")
 
 
 # --- the scheduler ---

@@ -541,7 +541,7 @@ def test_a_room_that_two_promise_is_given_once(replicas):
         w.delete(name_of(pod))
     w.wait_shares(*map(name_of, second))
     (late,) = unplaced(w, 1)
-    assert [choose(w, replica, late) for replica in w.replicas] == [None, None]
+    w.until(lambda: [choose(w, replica, late) for replica in w.replicas] == [None, None], "both to see that nothing is left")
     w.assert_within()
 
 

@@ -322,6 +322,16 @@ Test(scheduler_choice, a_card_that_its_node_cordons_gets_no_shares_until_it_is_f
     cr_expect_str_eq(sb_str(&town_grown), "a ");
 }
 
+Test(scheduler_choice, a_cordon_too_long_to_be_read_for_each_pod_is_one_of_all_cards)
+{
+    auto_free char *long_list = xasprintf("\"hami.io/device-cordon\": \"%4097d\"", 0);
+    town_node("a", 2, 0, "");
+    town_say("a", long_list);
+    town_see();
+    cr_expect_str_eq(choose(town_pod("p", "", PART(1000)), NAMES("a")), "");
+    cr_expect(strstr(choice.refused[0].why, "cordoned"), "%s", choice.refused[0].why);
+}
+
 Test(scheduler_choice, a_node_whose_cards_are_hamis_is_left_to_it)
 {
     town_node("a", 2, 0, "");
@@ -333,9 +343,10 @@ Test(scheduler_choice, a_node_whose_cards_are_hamis_is_left_to_it)
     cr_expect_str_eq(choose(town_pod("q", "", WHOLE(1)), NAMES("a", "b", "c")), "c");
     sb_reset(&town_grown);
     town_say("a", "\"hami.io/node-nvidia-register\": null");
+    town_say("b", "\"hami.io/node-nvidia-register\": null");
     town_see();
     cr_expect_str_eq(choose(town_pod("p", "", PART(1000)), NAMES("a")), "a");
-    cr_expect_str_eq(sb_str(&town_grown), "a ");
+    cr_expect_str_eq(sb_str(&town_grown), "a b ");
 }
 
 Test(scheduler_choice, a_quota_bounds_the_shares_of_a_namespace_each_counted)
@@ -426,8 +437,42 @@ Test(scheduler_choice, an_init_container_asks_for_no_more_than_those_after_it)
                    "would wait for ever for the others; ask for no more");
     expect_refused(
         INIT(1, 1001, PART(1000)),
-        "init container i uses the shares of container main, and asks for larger ones: ask "
-        "for no more there, or for as much in main");
+        "init container i uses the shares of container main and asks for 1001 MiB, which "
+        "has 1000: ask for no more");
+}
+
+#define INIT_CARDS(n, apps)                                                                         \
+    "\"initContainers\": [{\"name\": \"i\", \"resources\": {\"limits\": {\"nvidia.com/gpu\": \"" #n \
+    "\"}}}], " apps
+
+/* Where cards give shares the kubelet's slots of the init container would never become any. */
+Test(scheduler_choice, more_whole_cards_for_an_init_container_are_found_where_cards_give_no_shares)
+{
+    static const char *const pods[] = {INIT_CARDS(2, WHOLE(1)), INIT_CARDS(1, LIMITS(""))};
+    town_node("a", 2, 0, "");
+    town_node("b", 0, 2, "");
+    town_say("c", "\"hami.io/node-nvidia-register\": \"[]\"");
+    town_see();
+    for (size_t i = 0; i < ARRAY_LEN(pods); i++) {
+        cr_expect_str_eq(choose(town_pod("p", "", pods[i]), NAMES("a", "b", "c")), "b");
+        cr_expect_str_eq(choose(town_pod("p", "", pods[i]), NAMES("a")), "");
+        cr_expect(strstr(choice.refused[0].why, "it would wait for ever"), "%s",
+                  choice.refused[0].why);
+    }
+    cr_expect_str_eq(choose(town_pod("q", "", INIT_CARDS(1, WHOLE(1))), NAMES("a")), "a");
+}
+
+Test(scheduler_choice, an_init_container_may_ask_for_compute_where_the_next_has_no_bound)
+{
+    town_node("a", 1, 0, "");
+    town_see();
+    cr_expect_str_eq(
+        choose(town_pod("p", "",
+                        "\"initContainers\": [{\"name\": \"i\", \"resources\": {\"limits\": "
+                        "{\"nvidia.com/gpumem\": 1000, \"nvidia.com/gpucores\": 10}}}], " PART(
+                            8000)),
+               NAMES("a")),
+        "a");
 }
 
 Test(scheduler_choice, a_bound_pod_takes_the_most_that_it_has_at_any_time)
