@@ -15,6 +15,7 @@ account with its rights and policies, no more. Addresses alone differ.
 rig is one of stack.py's, whose nodes have no kubelet, or one of kubelet_rig.py's.
 """
 
+import collections
 import contextlib
 import http.client
 import json
@@ -66,7 +67,7 @@ def shipped_arguments(container, **instead):
 LANES = 17
 WORKER = os.environ.get("PYTEST_XDIST_WORKER")
 LANE = int(WORKER.removeprefix("gw")) % (LANES - 1) if WORKER else LANES - 1
-given_ports = set()
+given_ports = collections.deque(maxlen=200)  # a run of many plans takes more than there are
 
 
 def free_port(rig):
@@ -77,7 +78,7 @@ def free_port(rig):
             with socket.socket() as probe, contextlib.suppress(OSError):
                 probe.bind(("127.0.0.1", port))
                 if port not in given_ports:
-                    given_ports.add(port)
+                    given_ports.append(port)
                     return port
 
 

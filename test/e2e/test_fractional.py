@@ -123,30 +123,29 @@ def test_more_memory_than_the_node_has_stays_pending(node):
     assert node.phase(pod) == "Pending"
 
 
-three_of_two = pytest.mark.parametrize(
-    ("sizes", "each"), [({}, "100 % of the memory and 100 % of compute"), ({"gpumem": 1000}, "1000 MiB")], ids=["whole cards", "small shares"]
-)
+# Of two cards: sizes, and how they are told.
+THREE = [({}, "100 % of the memory and 100 % of compute"), ({"gpumem": 1000}, "1000 MiB")]
 
 
-@three_of_two
-def test_more_cards_than_the_node_has_stay_pending(scheduled, sizes, each):
+def test_more_cards_than_the_node_has_stay_pending(scheduled):
     """The sums have room for them: slots, and the MiB of one share."""
-    pod = scheduled.run("greedy", RUN, limits(3, **sizes), schedulerName=OURS)
-    wait_for(lambda: f"needs 3 cards with {each} each; 2 of 2 fit" in scheduled.why(pod), 30, lambda: f"the scheduler's reason: {scheduled.why(pod)}")
+    greedy = {scheduled.run("greedy", RUN, limits(3, **sizes), schedulerName=OURS): each for sizes, each in THREE}
+    for pod, each in greedy.items():
+        wait_for(lambda p=pod, e=each: f"needs 3 cards with {e} each; 2 of 2 fit" in scheduled.why(p), 30, lambda p=pod: f"the reason: {scheduled.why(p)}")
     modest = scheduled.run("modest", RUN, limits(2, gpumem=1000), schedulerName=OURS)
     scheduled.wait_phase(modest, "Running", timeout=60)
-    greedy = scheduled.api.get(scheduled.pod_path(pod))
-    assert greedy["status"]["phase"] == "Pending" and "nodeName" not in greedy["spec"]
+    for pod in map(scheduled.api.get, map(scheduled.pod_path, greedy)):
+        assert pod["status"]["phase"] == "Pending" and "nodeName" not in pod["spec"]
 
 
-@three_of_two
-def test_more_cards_than_the_node_has_are_not_made_for_a_pod_that_was_bound_by_sums(node, sizes, each):
-    pod = node.run("greedy", RUN, limits(3, **sizes))
-    notes = wait_for(lambda: [e["note"] for e in node.rig.events(node.name, "ShareNotMade") if pod in e["note"]], 30, "an Event")
-    assert f"needs 3 cards with {each} each; 2 of 2 fit" in notes[0], notes
+def test_more_cards_than_the_node_has_are_not_made_for_a_pod_that_was_bound_by_sums(node):
+    greedy = {node.run("greedy", RUN, limits(3, **sizes)): each for sizes, each in THREE}
+    for pod, each in greedy.items():
+        notes = wait_for(lambda p=pod: [e["note"] for e in node.rig.events(node.name, "ShareNotMade") if p in e["note"]], 30, "an Event")
+        assert f"needs 3 cards with {each} each; 2 of 2 fit" in notes[0], notes
     modest = node.run("modest", RUN, limits(2, gpumem=1000))
     node.wait_phase(modest, "Running", timeout=60)
-    assert node.phase(pod) == "Pending"
+    assert [node.phase(pod) for pod in greedy] == ["Pending"] * 2
 
 
 def test_what_fits_the_sum_and_no_card_waits_for_room(node):
@@ -194,7 +193,7 @@ def test_containers_start_again_on_the_same_card_whoever_was_restarted(node):
 # --- what is killed ---
 
 SEED = 20261127
-STEPS = 200 if os.environ.get("CLEAVE_TORTURE") else 8
+STEPS = 200 if os.environ.get("CLEAVE_TORTURE") else 4
 SIZES = [limits(gpumem=1000), limits(gpumem=9000, gpucores=10), limits(2, gpumem=20000), limits(gpumem=60000, gpucores=40), limits()]
 CROWD = 8  # pods at a time
 

@@ -380,14 +380,20 @@ def test_what_counts_as_less_is_told_in_a_warning(rig, limits, annotations, said
 # --- what is killed ---
 
 
-def given(node):
-    """What the records give of each card, after a look that no file for a container says something else."""
-    sums = {}
+def look(node):
+    found = {}
     for path in (node.node.folder / "state" / "slots").glob("*.json"):
-        try:
-            record = json.loads(path.read_text())
-        except FileNotFoundError:  # released between the list and the look
-            continue
+        with contextlib.suppress(FileNotFoundError):  # released between the list and the look
+            found[path.name] = json.loads(path.read_text())
+    return found
+
+
+def given(node):
+    """What the records give of each card, at one moment: between two files one share may go and another come."""
+    sums, found = {}, look(node)
+    while found != (found := look(node)):
+        pass
+    for record in found.values():
         mib, percent, shares = sums.get(record["card"], (0, 0, 0))
         sums[record["card"]] = (mib + record["memoryMiB"], percent + record["computePercent"], shares + 1)
     return sums
