@@ -29,7 +29,7 @@ static int tell_node(const struct wake *w, struct scope *s, const char *name, st
     auto_json json_t *body =
         json_pack("{s:{s:{s:s}}}", "metadata", "annotations", WAKE_ANNOTATION, now);
     const struct kc_write write = {.body = body, .how = KC_MERGE, .manager = MANAGER_SCHEDULER};
-    return kc_patch(w->kc, s, &t, &write, /* ret= */ NULL, e);
+    return kc_patch(w->kc, s, &t, &write, /* ret_obj= */ NULL, e);
 }
 
 /* The reconciler. The refused pods are tried again; those that are refused again say so. A pod that is
