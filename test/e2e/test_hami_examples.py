@@ -9,15 +9,17 @@ Nodes without a kubelet: hopper has two H100 and ampere two A100 that are given 
 import contextlib
 import itertools
 import json
+import os
 
 import pytest
-from conftest import Processes, wait_for
+from conftest import ROOT, Processes, wait_for
 from extender import scheduler
+from kubelet_rig import IMAGE, real_cluster, real_rig  # noqa: F401
 from kubelet_work import GPU, PODS
 from share_defaults import DEFAULT, OURS
 from stack import Rig, condition, install
-from test_fractional import limits
-from test_scheduler import RECORD, Node
+from test_fractional import RUN, limits, seen, told
+from test_scheduler import RECORD, Node, real_node
 from test_webhook import Webhook
 
 FLEETS = {"hopper": {"h100-80": 2}, "ampere": {"a100-80": 2}, "plain": {"l4": 4}}
@@ -212,3 +214,53 @@ def test_a_pod_of_hamis_examples_ends_where_it_should(cards, example):
     made = [(cards.make(what), ends_well) for what, ends_well in {**EXAMPLES, **WITH_CARDS_OF_OURS}[example]]
     for name, ends_well in made:
         ends_well(cards, name)
+
+
+# --- a real kubelet ---
+
+# Those that two H100 cannot serve: of another model or UUID, or by MIG.
+NOT_HERE = ("dynamic_mig_example", "mig_example", "specify_card_type_to_use", "specify_uuid_to_use")
+SIZES = {"cpu", "memory"}  # of a machine that is larger than a test's
+
+
+def run(node, example):
+    """Makes the pod for the node's kubelet."""
+    name = f"{node.rig.id}-example-{next(node.numbers)}"
+    asked = {kind: {k: v for k, v in amounts.items() if k not in SIZES} for kind, amounts in example["resources"].items()}
+    container = {"name": "main", "image": IMAGE, "imagePullPolicy": "Never", "command": ["sh", "-c", RUN], "resources": asked}
+    spec = {"automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1, "containers": [container], **example["spec"]}
+    node.rig.objects.append(node.pod_path(name))
+    made = node.api.create(PODS, {"metadata": {"name": name, "labels": {"test": node.rig.id}, "annotations": example["notes"]}, "spec": spec})
+    return name, made["spec"]
+
+
+@pytest.mark.real_kubelet
+@pytest.mark.skipif("KUBE_VERSION" not in os.environ, reason="make nightly runs it: API servers from 1.36 on add what these pods do not say")
+def test_the_examples_that_two_cards_can_serve_run(real_rig):
+    defaults = ROOT / "config" / "scheduler-defaults"
+    real_rig.cluster.kubectl("apply", "-k", defaults)
+    try:
+        with real_node(real_rig) as node:
+            node.numbers = itertools.count(1)
+            wait_for(lambda: run(node, EXAMPLES["use_as_normal"][0][0])[1]["schedulerName"] == OURS, 30, "the policy to be asked")
+            clear(node)
+            for name in EXAMPLES.keys() - set(NOT_HERE):
+                pods = [run(node, example) for example, _ in EXAMPLES[name]]
+                for pod, spec in pods:
+                    node.wait_phase(pod, "Running", timeout=60)
+                    asked = spec["containers"][0]["resources"]["limits"]
+                    cards, env = seen(node, pod)
+                    assert len(cards) == int(asked[GPU]), (name, cards)
+                    if memory := asked.get("nvidia.com/gpumem"):
+                        assert env["CUDA_DEVICE_MEMORY_LIMIT_0"] == memory.replace("k", "000") + "m", (name, env)
+                clear(node)
+    finally:
+        real_rig.cluster.kubectl("delete", "-k", defaults)
+
+
+def clear(node):
+    for path in [p for p in node.rig.objects if p.startswith(f"{PODS}/")]:
+        node.api.delete(path)
+        wait_for(lambda p=path: node.api.find(p) is None, 60, "the pod to be gone")
+        node.rig.objects.remove(path)
+    wait_for(lambda: not told(node), 30, "the shares to go")
