@@ -24,9 +24,9 @@ struct choice {
 };
 
 /* Chooses among the names, and assumes what was chosen (view_assume). Nodes whose cards give no
- * shares are all kept for a pod of whole cards that does not say which (choice_check_unshared), and then
- * no other, so that cards that give shares are spared. Of the others the one is kept that the pod's policy for nodes prefers (HAMi's; binpack by
- * itself), of equals the first. */
+ * shares are all kept for a pod of whole cards that does not say which (choice_check_unshared), and
+ * then no other, so that cards that give shares are spared. Of the others the one is kept that the
+ * pod's policy for nodes prefers (HAMi's; binpack by itself), of equals the first. */
 void choice_make(struct view *v, const struct pod_ask *a, const char *const *names, size_t n,
                  struct choice *ret);
 /* The same for one node, which the pod was promised before. *ret_binding: the annotations that its

@@ -61,7 +61,7 @@ static int add_containers(const json_t *pod, struct pod_ask *a, struct err *e)
 
 /* --- Init containers --- */
 
-/* What a share of `has` surely has less of than one of `needs`, with both amounts; NULL: of nothing.
+/* The amount that a share of `has` surely lacks for one of `needs`, in words with both; NULL: none.
  * Memory in MiB and in percent cannot be compared before there is a card, and compute without a
  * guarantee may be any. Caller frees. */
 static char *lack_of(const struct fraction_ask *has, const struct fraction_ask *needs)
@@ -125,8 +125,8 @@ static int check_record(const struct pod_ask *a, struct err *e)
     return allocation_check_room(JX_AT(a->pod, "metadata", "annotations"), hami + gpushare, e);
 }
 
-/* What a pod with shares has to keep to, and one of whole cards where cards give shares. Init containers
- * ask for nothing from here on. */
+/* Checks the bounds of a pod with shares, and of one of whole cards where cards give shares. Init
+ * containers ask for nothing from here on. */
 static int check_shares(struct pod_ask *a, struct err *e)
 {
     int rc = check_inits(a, e);

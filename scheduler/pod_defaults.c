@@ -99,7 +99,8 @@ static int64_t gib_of(const json_t *container, bool gpushare)
     return gpushare && !ours ? gpushare_gib(container) : 0;
 }
 
-/* What is written of a resource; below 0: nothing, or no whole number, which is refused elsewhere. */
+/* The amount of a resource as it is written; below 0: none is, or no whole number, which is refused
+ * elsewhere. */
 static int64_t amount_of(const json_t *amounts, const char *key)
 {
     const json_t *value = json_object_get(amounts, key);
@@ -169,7 +170,7 @@ static bool is_too_much(const json_t *amounts, const char *key)
     return amount_of(amounts, key) > ALL_PERCENT && !is_beside_memory(amounts, key);
 }
 
-/* Of a container's limits or requests, which stand at `path`. */
+/* Clamps a container's limits or requests, which stand at `path`. */
 static void clamp_amounts(const json_t *amounts, const char *path, json_t *patch)
 {
     for (size_t i = 0; i < ARRAY_LEN(percents); i++) {

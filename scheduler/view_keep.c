@@ -164,7 +164,7 @@ static bool have_grown(struct view *v, const char *name, const struct rooms *bef
     return false;
 }
 
-/* What is known of a node is known anew. */
+/* Replaces what is known of a node, and tells of the room that comes of it. */
 static void see(struct view *v, const char *name, struct object *device_take,
                 struct object *words_take)
 {

@@ -33,7 +33,7 @@ struct node {
     int64_t fresh_until; /* the next assumption ends */
 };
 
-/* What a node's Device says of its cards; NULL: it gives no shares, or they are not ours to give. */
+/* The cards that a node gives in shares, by its Device; NULL: none, or they are HAMi's to give. */
 static inline const struct node_cards *node_gives(const struct node *n)
 {
     const struct node_words *w = n ? node_words_of(n->words) : NULL;

@@ -207,6 +207,22 @@ def fetch(port, path, host="127.0.0.1"):
         connection.close()
 
 
+def slot_records(folder):
+    """What the agent of this folder has written of slots, at one moment: between two files one may go and another come."""
+
+    def look():
+        found = {}
+        for path in (folder / "state" / "slots").glob("*.json"):
+            with contextlib.suppress(FileNotFoundError):  # released between the list and the look
+                found[path.name] = json.loads(path.read_text())
+        return found
+
+    found = look()
+    while found != (found := look()):
+        pass
+    return list(found.values())
+
+
 def serve(process, path):
     """What a program of ours answers on one of its two ports; (404, "") when on none."""
     with inside(process.pid, "net"):

@@ -3,9 +3,7 @@
 are written there, and their rules. Kube-scheduler knows the sums of a node, and the agent chooses the card, where the pod is not one of
 cleave-scheduler's."""
 
-import contextlib
 import itertools
-import json
 import os
 import random
 
@@ -13,6 +11,7 @@ import pytest
 from conftest import ROOT, wait_for
 from extender import scheduler
 from kubelet_rig import IMAGE, PODS, SAID_ALL, RealNode, real_cluster, real_rig  # noqa: F401
+from stack import slot_records
 
 GPU = "nvidia.com/gpu"
 OURS = "cleave-scheduler"
@@ -216,20 +215,9 @@ def restart_scheduler(node):
 KILLED = [restart_agent, RealNode.restart_kubelet, restart_containerd, restart_scheduler]
 
 
-def look(node):
-    found = {}
-    for path in (node.folder / "state" / "slots").glob("share.*.json"):
-        with contextlib.suppress(FileNotFoundError):  # released between the list and the look
-            found[path.name] = json.loads(path.read_text())
-    return found
-
-
 def records(node):
-    """What the agent has written of each share, at one moment: between two files one share may go and another come."""
-    found = look(node)
-    while found != (found := look(node)):
-        pass
-    return list(found.values())
+    """What the agent has written of each share."""
+    return slot_records(node.folder)
 
 
 class Crowd:

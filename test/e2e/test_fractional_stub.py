@@ -14,7 +14,7 @@ import pytest
 from conftest import NotYet, wait_for
 from handover import hand_over, stand_by
 from kubelet_stub import Refused, grpc, kubelet  # noqa: F401
-from stack import ApiError, mig, rig, serve  # noqa: F401
+from stack import ApiError, mig, rig, serve, slot_records  # noqa: F401
 from test_plugin_stub import Host
 
 GPU = "nvidia.com/gpu"
@@ -380,20 +380,10 @@ def test_what_counts_as_less_is_told_in_a_warning(rig, limits, annotations, said
 # --- what is killed ---
 
 
-def look(node):
-    found = {}
-    for path in (node.node.folder / "state" / "slots").glob("*.json"):
-        with contextlib.suppress(FileNotFoundError):  # released between the list and the look
-            found[path.name] = json.loads(path.read_text())
-    return found
-
-
 def given(node):
-    """What the records give of each card, at one moment: between two files one share may go and another come."""
-    sums, found = {}, look(node)
-    while found != (found := look(node)):
-        pass
-    for record in found.values():
+    """What the records give of each card."""
+    sums = {}
+    for record in slot_records(node.node.folder):
         mib, percent, shares = sums.get(record["card"], (0, 0, 0))
         sums[record["card"]] = (mib + record["memoryMiB"], percent + record["computePercent"], shares + 1)
     return sums

@@ -46,7 +46,7 @@ struct fact {
 #define ONE_NUMA         SAYS(HAMI_NUMA_BIND, "true")
 #define ANY              "NVIDIA"
 
-/* What is in use of the shares, of the MiB, and of the percent; then other members. */
+/* A card with so many shares, MiB and percent in use; then other members. */
 #define CARD(used_shares, n_shares, used_mib, mib, used_pct, pct, ...)                             \
     {                                                                                              \
         .model = ANY, .total = {mib, pct, n_shares}, .used = {used_mib, used_pct, used_shares},    \
@@ -55,7 +55,8 @@ struct fact {
 #define EMPTY CARD(0, 10, 0, 8000, 0, 100)
 /* A card of HAMi's tests of the order, which give scores: its memory makes it as full. */
 #define SCORED(score, node) CARD(0, 100, score, 100, 0, 100, .numa = node)
-/* Of HAMi's tests of the weights: one has most of its compute in use, the other of its shares. */
+/* The two cards of HAMi's tests of the weights: one has most of its compute in use, the other of its
+ * shares. */
 #define BUSY_CORES  CARD(1, 10, 10, 100, 90, 100)
 #define BUSY_SHARES CARD(7, 10, 20, 100, 10, 100)
 /* One share of four in use, 2048 of 8192 MiB. */
