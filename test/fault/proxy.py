@@ -95,6 +95,9 @@ class Request:
     version: str = ""
     at: float = 0
 
+    def reads(self):
+        return self.verb in ("get", "list", "watch")
+
     def key(self):
         return (self.by, self.verb, self.resource, self.subresource, self.name)
 
@@ -138,7 +141,7 @@ class FaultProxy:
         self.lock = threading.RLock()
         self.trace, self.harms = [], []
         self.silent = 0  # requests that are being swallowed
-        self.servers, self.sockets = {}, set()
+        self.servers, self.sockets = {}, []
         self.ended = threading.Event()
 
     @staticmethod
@@ -173,9 +176,16 @@ class FaultProxy:
 
     def cut(self, by=None):
         """Ends the connections to the API server, of one program or of all."""
+        self.shut(lambda request: by in (None, request.by))
+
+    def cut_reads(self, by):
+        """Of one program. Of a write that is cut on its way the audit log may say that it failed, and etcd has it all the same."""
+        self.shut(lambda request: request.by == by and request.reads())
+
+    def shut(self, chosen):
         with self.lock:
-            for who, sock in self.sockets:
-                if by in (None, who):
+            for request, sock in self.sockets:
+                if chosen(request):
                     with contextlib.suppress(OSError):
                         sock.shutdown(socket.SHUT_RDWR)
 
@@ -256,12 +266,11 @@ class FaultProxy:
     # --- passing on ---
 
     def connect(self, request):
-        read = request.verb in ("get", "list", "watch")
-        where = self.reads.get(request.by, self.upstream) if read else self.upstream
+        where = self.reads.get(request.by, self.upstream) if request.reads() else self.upstream
         connection = http.client.HTTPSConnection(*where, context=self.tls, timeout=600)
         connection.connect()
         with self.lock:
-            self.sockets.add((request.by, connection.sock))
+            self.sockets.append((request, connection.sock))
         return connection
 
     def handler(proxy, by):  # noqa: N805 - self is the request's
@@ -290,7 +299,7 @@ class FaultProxy:
                     return
                 upstream = proxy.connect(request)
                 self.upstream = upstream.sock
-                key = (by, upstream.sock)
+                entry = (request, upstream.sock)
                 try:
                     headers = {k: v for k, v in self.headers.items() if k.lower() not in ("host", "connection", "accept-encoding", "content-length")}
                     upstream.request(self.command, self.path, body or None, headers)
@@ -301,7 +310,7 @@ class FaultProxy:
                         self.relay(request, answer)
                 finally:
                     with proxy.lock:
-                        proxy.sockets.discard(key)
+                        proxy.sockets.remove(entry)
                     upstream.close()
 
             def struck(self, request, at):

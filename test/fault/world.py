@@ -132,13 +132,13 @@ class Past:
         if harm.do == "travel":
             self.world.kill(by)
         else:
-            proxy.cut(by)
+            proxy.cut_reads(by)
         threading.Timer(harm.seconds, self.come_back, [by]).start()
 
     def come_back(self, by):
         self.twin.thaw()
         self.world.proxy.reads.pop(by, None)
-        self.world.proxy.cut(by)
+        self.world.proxy.cut_reads(by)
 
     def close(self):
         if hasattr(self, "twin"):
