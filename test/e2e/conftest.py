@@ -316,7 +316,7 @@ class FailuresAtOnce:
 def pytest_configure(config):
     """Says why a test was skipped, whatever the command line says."""
     config.addinivalue_line("markers", "long: begins before others where tests run side by side")
-    config.addinivalue_line("markers", "cluster_of_its_own: runs on a second cluster of pods, beside the other tests with pods_cluster")
+    config.addinivalue_line("markers", "second_cluster: runs on a second pods_cluster or real_cluster, beside the other tests with one")
     config.addinivalue_line("markers", "new_kubernetes: of what only the second Kubernetes of make nightly has")
     config.addinivalue_line("markers", "real_kubelet: runs on the node with a real kubelet; set by its fixtures, or by hand where it asks for them by name")
     config.addinivalue_line("markers", "xdist_group: python3-pytest-xdist's; known without it too")
@@ -325,15 +325,14 @@ def pytest_configure(config):
     config.pluginmanager.register(FailuresAtOnce(config))
 
 
-REAL = ("pods_cluster", "pods_cluster_of_its_own", "real_cluster")  # the clusters with real kubelets
+REAL = ("pods_cluster", "second_pods_cluster", "real_cluster", "second_real_cluster")  # the clusters with real kubelets
 
 
 def group_of(item):
     """What has to run in one process, one after the other: what shares nodes with a real kubelet, or a module's fixture."""
-    if "pods_cluster" in item.fixturenames:
-        return "pods_cluster_of_its_own" if item.get_closest_marker("cluster_of_its_own") else "pods_cluster"
-    if "real_cluster" in item.fixturenames or item.get_closest_marker("real_kubelet"):
-        return "real_cluster"
+    real = "pods_cluster" if "pods_cluster" in item.fixturenames else "real_cluster"
+    if real in item.fixturenames or item.get_closest_marker("real_kubelet"):
+        return f"second_{real}" if item.get_closest_marker("second_cluster") else real
     shared = sorted(name for name, defs in item._fixtureinfo.name2fixturedefs.items() if defs[-1].scope == "module")
     indices = item.callspec.indices if hasattr(item, "callspec") else {}
     return " ".join([item.module.__name__, *(f"{name}={indices.get(name, 0)}" for name in shared)]) if shared else None

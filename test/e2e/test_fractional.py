@@ -13,6 +13,8 @@ from extender import scheduler
 from kubelet_rig import IMAGE, PODS, SAID_ALL, RealNode, real_cluster, real_rig  # noqa: F401
 from stack import slot_records
 
+pytestmark = pytest.mark.second_cluster
+
 GPU = "nvidia.com/gpu"
 OURS = "cleave-scheduler"
 LOOK = f"find /dev -name 'nvidia[0-9]*' | sort; env | grep -E 'CUDA_|NVIDIA_VISIBLE' | sort; echo {SAID_ALL}"

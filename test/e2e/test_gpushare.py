@@ -15,6 +15,8 @@ from stack import condition, rig  # noqa: F401
 from test_fractional import CARD_MIB, RUN, limits, seen, told
 from test_scheduler import World, real_node
 
+pytestmark = pytest.mark.second_cluster
+
 COUNT = "aliyun.com/gpu-count"
 TOLD = "scheduler.framework.gpushare.allocation"
 CARD_GIB = CARD_MIB // 1024

@@ -22,6 +22,8 @@ from test_fractional import RUN, limits, seen, told
 from test_scheduler import RECORD, Node, real_node
 from test_webhook import Webhook
 
+pytestmark = pytest.mark.second_cluster
+
 FLEETS = {"hopper": {"h100-80": 2}, "ampere": {"a100-80": 2}, "plain": {"l4": 4}}
 OFFERS = {"hopper": (20, 200), "ampere": (20, 200), "plain": (4, 0)}  # nvidia.com/gpu and gpucores
 SHARED = ("hopper", "ampere")

@@ -9,6 +9,8 @@ from conftest import wait_for
 from koord_scheduler import koord_scheduler
 from kubelet_rig import SAID_ALL, real_cluster, real_rig  # noqa: F401
 
+pytestmark = pytest.mark.second_cluster
+
 SGPU = "metax-tech.com/sgpu"
 QOS = "metax-tech.com/sgpu-qos-policy"
 ALLOCATED = "scheduling.koordinator.sh/device-allocated"

@@ -23,6 +23,8 @@ from test_fractional import CARD_MIB, RUN, limits, seen, sums, told
 from test_plugin_stub import Host
 from test_security import granted, used
 
+pytestmark = pytest.mark.second_cluster
+
 RECORD = "gpu.cleave.dev/allocation"
 HAMIS_RECORD = "hami.io/vgpu-devices-allocated"
 ROOM = "gpu.cleave.dev/room"

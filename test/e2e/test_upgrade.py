@@ -28,7 +28,7 @@ TOWN = {
 HELM = "helm upgrade --install cleave build/{} -n default --reset-then-reuse-values --set images.registry=registry.example"
 
 # These tests and the other ones of pods, one after the other, would take longer than all the rest side by side.
-pytestmark = pytest.mark.cluster_of_its_own
+pytestmark = pytest.mark.second_cluster
 
 
 class Town:
