@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods of gpushare's, as admission makes them (test_webhook.py, test_share_defaults.py): which cards they get, and what nodes and pods then
-say in gpushare's words."""
+say in gpushare's words.
+
+GPUSHARE_INSPECT names `kubectl inspect gpushare`, of a checkout of github.com/AliyunContainerService/gpushare-device-plugin in a GOPATH:
+    GO111MODULE=off go build -o /tmp/kubectl-inspect-gpushare ./cmd/inspect
+"""
 
 import contextlib
 import json
+import os
 import re
 import shlex
+import subprocess
 
 import pytest
 from conftest import ROOT, wait_for
@@ -20,6 +26,7 @@ pytestmark = pytest.mark.second_cluster
 COUNT = "aliyun.com/gpu-count"
 TOLD = "scheduler.framework.gpushare.allocation"
 CARD_GIB = CARD_MIB // 1024
+INSPECT = os.environ.get("GPUSHARE_INSPECT")
 
 
 def asks(gib):
@@ -60,6 +67,35 @@ def test_pods_are_bound_with_the_card_that_gpushares_tool_reads(world):
     cards = {card for _, card, _, _ in world.shares(first)}
     assert cards == {0, 1}
     assert TOLD not in world.get(other)["metadata"]["annotations"], "it does not ask in gpushare's word"
+
+
+def gib_of_cards(world, pod):
+    """What its annotation says that it has of each card."""
+    given = json.loads(world.get(pod)["metadata"]["annotations"][TOLD]).values()
+    return [sum(of.get(card, 0) for of in given) for card in "01"]
+
+
+def inspected(world, *options):
+    """The lines that gpushare's own tool prints of the node, and of its pods, in words."""
+    env = {**os.environ, "KUBECONFIG": str(world.rig.cluster.kubeconfig)}
+    printed = subprocess.run([INSPECT, *options], env=env, text=True, capture_output=True, check=True, timeout=30).stdout
+    return [line.split() for line in printed.splitlines() if world.rig.id in line]
+
+
+@pytest.mark.skipif(INSPECT is None, reason="GPUSHARE_INSPECT names no tool of gpushare's")
+def test_gpushares_own_tool_shows_what_pods_have_of_each_card(world):
+    world.until(lambda: numbers(world) == (2 * CARD_GIB, 2), lambda: f"the numbers, not {numbers(world)}")
+    both = world.pod("both", containers={"a": asks(50), "b": {"cpu": "1m"}, "c": asks(40)})
+    world.wait_shares(both, n=2)
+    one = world.pod("one", containers={"main": asks(35)})
+    world.wait_shares(one)
+    of_both, of_one = gib_of_cards(world, both), gib_of_cards(world, one)
+    assert sorted(of_both) == [40, 50] and sorted(of_one) == [0, 35]
+    used = [a + b for a, b in zip(of_both, of_one)]
+    ((_, _, *told),) = inspected(world)
+    assert told == [f"{used[0]}/{CARD_GIB}", f"{used[1]}/{CARD_GIB}", f"{sum(used)}/{2 * CARD_GIB}"]
+    pods = {line[0]: line[2:] for line in inspected(world, "-d") if line[0] in (both, one)}
+    assert pods == {pod: [str(gib) for gib in given] for pod, given in ((both, of_both), (one, of_one))}
 
 
 def test_a_pod_waits_where_no_single_card_has_the_room(world):
