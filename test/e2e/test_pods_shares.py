@@ -122,6 +122,23 @@ def test_the_schedulers_leader_goes_and_the_other_one_goes_on(pods, node):
     pods.wait_rolled_out()
 
 
+def test_a_rollout_of_all_programs_leaves_shares_as_they_are(pods, node):
+    first = node.run("first", RUN, limits(gpumem=50000))
+    node.wait_phase(first, "Running", timeout=60)
+    wait_for(lambda: first in told(node), 30, lambda: f"the share, not {node.shares_told()}")
+    before = node.container(first)["containerID"], told(node)
+    for namespace, kind in (("cleave-node", "daemonset"), ("cleave-system", "deployment")):
+        pods.cluster.kubectl("-n", namespace, "rollout", "restart", kind)
+    pods.wait_rolled_out()
+    node.wait_settled()
+    assert (node.container(first)["containerID"], told(node)) == before
+    second = node.run("second", RUN, limits(gpumem=50000))
+    node.wait_phase(second, "Running", timeout=60)
+    wait_for(lambda: second in told(node), 30, lambda: f"both shares, not {node.shares_told()}")
+    assert told(node)[first] == before[1][first]
+    assert not {card for card, *_ in told(node)[second]} & {card for card, *_ in told(node)[first]}, "two of 50000 MiB are on two cards"
+
+
 def holder(pods):
     return pods.api.get(LEASE)["spec"].get("holderIdentity") or ""
 
