@@ -217,11 +217,6 @@ def restart_scheduler(node):
 KILLED = [restart_agent, RealNode.restart_kubelet, restart_containerd, restart_scheduler]
 
 
-def records(node):
-    """What the agent has written of each share."""
-    return slot_records(node.folder)
-
-
 class Crowd:
     """Pods with shares that come and go."""
 
@@ -258,7 +253,7 @@ class Crowd:
     def check(self):
         """No card is given out beyond what it has, and whoever runs has all its shares. Who runs is asked first: a share is there before."""
         running = self.in_phase("Running")
-        found = records(self.node)
+        found = slot_records(self.node.folder)
         for card in {r["card"] for r in found}:
             mib, percent = (sum(r[size] for r in found if r["card"] == card) for size in ("memoryMiB", "computePercent"))
             assert mib <= CARD_MIB and percent <= 100 and sum(r["card"] == card for r in found) <= 10, found
@@ -289,5 +284,5 @@ def test_no_card_is_given_twice_whoever_is_killed(scheduled):
         crowd.replace_refused()
         crowd.check()
     crowd.run_out()
-    wait_for(lambda: records(scheduled) == [], 60, lambda: f"nothing to be left, not {records(scheduled)}")
+    wait_for(lambda: slot_records(scheduled.folder) == [], 60, lambda: f"nothing to be left, not {slot_records(scheduled.folder)}")
     scheduled.wait_offers(timeout=60, **sums(2))

@@ -17,6 +17,7 @@ from extender import free_port, scheduler
 from kubelet_stub import kubelet  # noqa: F401
 from kubelet_work import KubeletWork
 from stack import SIM, condition, rig  # noqa: F401
+from test_fractional import limits
 from test_fractional_stub import GPU, PODS, PODS_END_S, Shares
 from test_plugin_stub import Host
 
@@ -76,10 +77,9 @@ class Hami:
 
     def run(self, name, **sizes):
         """A pod, from its making to the kubelet's grant."""
-        limits = {GPU: "1", **{f"nvidia.com/{k}": str(v) for k, v in sizes.items()}}
         name = f"{self.rig.id}-{name}"
         self.rig.objects.append(f"{PODS}/{name}")
-        container = {"name": "main", "image": "none", "resources": {"limits": limits}}
+        container = {"name": "main", "image": "none", "resources": {"limits": limits(**sizes)}}
         spec = {"schedulerName": "hami-scheduler", "containers": [container], "terminationGracePeriodSeconds": 0}
         pod = self.rig.api.create(PODS, {"metadata": {"name": name}, "spec": spec})
         wait_for(lambda: self.offers(pod), 60, lambda: f"HAMi's scheduler to choose a card:\n{self.scheduler.tail()}")
@@ -120,8 +120,7 @@ class Moved(Shares):
 
 def waiting(rig, name, **sizes):
     """A pod of cleave-scheduler's."""
-    limits = {GPU: "1", **{f"nvidia.com/{k}": str(v) for k, v in sizes.items()}}
-    return rig.pod(f"{rig.id}-{name}", None, schedulerName="cleave-scheduler", container={"resources": {"limits": limits}})
+    return rig.pod(f"{rig.id}-{name}", None, schedulerName="cleave-scheduler", container={"resources": {"limits": limits(**sizes)}})
 
 
 def why(rig, pod):
