@@ -48,8 +48,9 @@ AUTO_DEFINE_PTR(view, struct view, view_free)
 void view_begin(struct view *v, const char *uid);
 void view_end(struct view *v);
 /* The cards of a node, as they are without that pod; NULL: it gives no shares, or is HAMi's.
- * ret_fullness: how full it is, as HAMi counts it (pkg/scheduler/policy/node_policy.go): shares, compute and memory alike, in
- * millionths; NULL: nobody asks. Borrowed until the next call or change, or view_end. */
+ * ret_fullness: how full it is, as HAMi counts it (pkg/scheduler/policy/node_policy.go): shares,
+ * compute and memory alike, in millionths; NULL: nobody asks. Borrowed until the next call or change,
+ * or view_end. */
 const struct fraction_node *view_node(struct view *v, const char *node, uint64_t *ret_fullness);
 /* The same, without all pods of these uids, which have records, too, and as if agents had released the
  * shares of pods that are gone: what there will be once these have gone as well. */
