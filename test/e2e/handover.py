@@ -3,7 +3,7 @@
 
     new = stand_by(start)             another agent, which waits for the node
     hand_over(old, new)               SIGTERM to the old one; returns when the new one has the node
-    NodeWatch(cluster, name)          every version of a Node, to see whether one of them lacks a resource
+    with NodeWatch(cluster, name):    every version of a Node, to see whether one of them lacks a resource
 """
 
 import contextlib
@@ -84,11 +84,22 @@ class NodeWatch:
         mark = str(uuid.uuid4())
         self.api.merge(self.path, {"metadata": {"annotations": {"test/mark": mark}}})
         wait_for(lambda: self.versions[-1]["metadata"].get("annotations", {}).get("test/mark") == mark, 30, "the watch to tell the newest version")
+        self.close()
+        return self.versions
+
+    def close(self):
+        """Once more is the same; a test that fails before end() leaves no reader behind."""
         self.over = True
-        self.socket.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):  # it is closed, or the API server has gone
+            self.socket.shutdown(socket.SHUT_RDWR)
         self.reader.join(10)
         self.api.close()
-        return self.versions
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
 
     def absent(self, offer):
         """For how many seconds, after end(), the Node has offered less than {resource: "count"}."""

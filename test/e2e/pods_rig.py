@@ -301,8 +301,9 @@ class Pods(Rig):
                 self.cluster.kubectl("-n", meta["namespace"], "rollout", "status", f"{kind}/{meta['name']}", f"--timeout={300 * PATIENCE}s")
             except KubectlError as error:
                 pytest.fail(f"{error}\n{self.why_not_ready()}")
+        # The pods of a node that was deleted go up to 80 s later: what collects them looks every 20 s, and leaves 40 s between.
         replicas = sum(d["spec"]["replicas"] for d in deployments)
-        wait_for(lambda: len(self.ours("cleave-system")) == replicas and len(self.ours("cleave-node")) == nodes, 60, self.why_not_ready)
+        wait_for(lambda: len(self.ours("cleave-system")) == replicas and len(self.ours("cleave-node")) == nodes, 120, self.why_not_ready)
 
     def why_not_ready(self):
         said = self.cluster.kubectl.out("get", "pods", "-A", "-o", "wide")

@@ -64,12 +64,12 @@ class Day:
 
     def rolled(self, step, tag):
         """A step of the README that replaces all pods, under the eyes of a watch: the figure "absent" is the count of versions."""
-        watch = NodeWatch(self.pods.cluster, self.node.name)
-        self.checkout.sh(self.readme[step])
-        self.pods.wait_rolled_out()
-        assert_images(self.pods, tag)
-        self.node.wait_settled()
-        versions = watch.end()
+        with NodeWatch(self.pods.cluster, self.node.name) as watch:
+            self.checkout.sh(self.readme[step])
+            self.pods.wait_rolled_out()
+            assert_images(self.pods, tag)
+            self.node.wait_settled()
+            versions = watch.end()
         assert without(versions, {name: str(count) for name, count in CARDS.items()}) == []
         assert standing(self.node, self.before) == self.before
         self.say(f"README's step {step}: {len(versions)} versions of the Node, none without a resource: absent 0 s")

@@ -20,16 +20,16 @@ def next_agent(node):
 def test_no_version_of_the_node_lacks_a_resource_and_pods_run_on(halves, capsys):
     pods = [halves.runner("small", {SMALL: "1"}), halves.runner("half", {HALF: "1"})]
     before = [halves.container(pod)["containerID"] for pod in pods]
-    watch = NodeWatch(halves.cluster, halves.name)
-    old = halves.agent
-    for _ in range(HANDOVERS):
-        new = next_agent(halves)
-        coming = halves.run("coming", "true", {SMALL: "1"})
-        hand_over(old, new)
-        halves.wait_phase(coming, "Succeeded")
-        halves.delete(coming)
-        old = new
-    versions = watch.end()
+    with NodeWatch(halves.cluster, halves.name) as watch:
+        old = halves.agent
+        for _ in range(HANDOVERS):
+            new = next_agent(halves)
+            coming = halves.run("coming", "true", {SMALL: "1"})
+            hand_over(old, new)
+            halves.wait_phase(coming, "Succeeded")
+            halves.delete(coming)
+            old = new
+        versions = watch.end()
     assert without(versions, OFFER) == []
     assert [halves.container(pod)["containerID"] for pod in pods] == before
     with capsys.disabled():
@@ -40,10 +40,10 @@ def test_agent_that_ends_without_a_standby_is_noticed(halves):
     """The watch sees it: the other test can fail. And after a hand-over the kubelet knows the new agent."""
     old, new = halves.agent, next_agent(halves)
     hand_over(old, new)
-    watch = NodeWatch(halves.cluster, halves.name)
-    new.stop()
-    halves.wait_offers()
-    assert without(watch.end(), OFFER) != []
+    with NodeWatch(halves.cluster, halves.name) as watch:
+        new.stop()
+        halves.wait_offers()
+        assert without(watch.end(), OFFER) != []
 
 
 def test_standby_takes_over_from_an_agent_that_is_killed(halves):

@@ -67,13 +67,13 @@ class Town:
     @contextlib.contextmanager
     def watched(self, what, absent=False, hands_over=True):
         """A rollout that ends well, and that no pod notices. absent: resources may be away for a while; hands_over: its agents can."""
-        watch = NodeWatch(self.pods.cluster, self.node.name)
-        yield
-        self.pods.wait_rolled_out()
-        if hands_over:
-            self.node.wait_settled()
-        self.node.wait_offers(timeout=60, **CARDS)
-        versions = watch.end()
+        with NodeWatch(self.pods.cluster, self.node.name) as watch:
+            yield
+            self.pods.wait_rolled_out()
+            if hands_over:
+                self.node.wait_settled()
+            self.node.wait_offers(timeout=60, **CARDS)
+            versions = watch.end()
         self.say(f"{what}: {len(versions)} versions of the Node, {len(without(versions, OFFER))} without a resource, absent for {watch.absent(OFFER):.2f} s")
         assert absent or without(versions, OFFER) == []
         assert self.standing() == self.before
@@ -187,14 +187,16 @@ def test_upgrade_waits_for_a_node_that_vanished_and_goes_on_when_it_is_deleted(t
     lost = town.pods.node("n3")
     with town.watched("an upgrade with a node that vanished"):
         town.pods.cluster.script("node-down.sh", town.pods.cluster.rundir, "--node", "--name", lost.name)
-        town.upgrade("v2")
-        waiting = f"{REGISTRY}/cleave-agent:v2"
-        wait_for(lambda: any(p["spec"].get("nodeName") == lost.name for p in town.agents_with(waiting)), 120, town.pods.why_not_ready)
-        assert town.daemonset().get("updatedNumberScheduled", 0) < 3
-        town.checkout.sh(f"kubectl delete node {lost.name}")
-        town.pods.wait_rolled_out(nodes=2)
-        wait_for(lambda: town.pods.api.find(lost.path) is None, 30, "its Device to go with it")
-        lost.up()
+        try:
+            town.upgrade("v2")
+            waiting = f"{REGISTRY}/cleave-agent:v2"
+            wait_for(lambda: any(p["spec"].get("nodeName") == lost.name for p in town.agents_with(waiting)), 120, town.pods.why_not_ready)
+            assert town.daemonset().get("updatedNumberScheduled", 0) < 3
+            town.checkout.sh(f"kubectl delete node {lost.name}")
+            town.pods.wait_rolled_out(nodes=2)
+            wait_for(lambda: town.pods.api.find(lost.path) is None, 30, "its Device to go with it")
+        finally:
+            lost.up()
     wait_for(lambda: condition(lost.device(), "Ready"), 60, "the node that came back to have a Device")
 
 
