@@ -35,6 +35,16 @@ Test(hami_pod, without_annotations_nothing_is_wished)
     cr_expect_not(w.cards.one_numa);
 }
 
+static void expect_numa_then_binpack_and_weights_3_1_0(const struct hami_wish *w)
+{
+    cr_assert_eq(w->cards.n_policies, 2);
+    cr_expect_eq(w->cards.policies[0], FRACTION_NUMA);
+    cr_expect_eq(w->cards.policies[1], FRACTION_BINPACK);
+    cr_expect_eq(w->cards.weights.memory, 3);
+    cr_expect_eq(w->cards.weights.shares, 1);
+    cr_expect_eq(w->cards.weights.percent, 0);
+}
+
 Test(hami_pod, each_wish_is_read)
 {
     auto_json json_t *pod =
@@ -50,12 +60,7 @@ Test(hami_pod, each_wish_is_read)
     cr_expect(w.cards.one_numa);
     cr_expect_eq(w.mode, HAMI_MODE_CORE);
     cr_expect_eq(w.nodes, HAMI_NODE_SPREAD);
-    cr_assert_eq(w.cards.n_policies, 2);
-    cr_expect_eq(w.cards.policies[0], FRACTION_NUMA);
-    cr_expect_eq(w.cards.policies[1], FRACTION_BINPACK);
-    cr_expect_eq(w.cards.weights.memory, 3);
-    cr_expect_eq(w.cards.weights.shares, 1);
-    cr_expect_eq(w.cards.weights.percent, 0);
+    expect_numa_then_binpack_and_weights_3_1_0(&w);
 }
 
 static const struct {
@@ -103,12 +108,7 @@ Test(hami_pod, blanks_do_not_count_nor_do_policies_that_are_left_out)
                  "\"hami.io/device-scoring-weights\": \" memory = 3, slot =\\t1,core= 0 \"");
     struct hami_wish w;
     cr_assert_eq(hami_wish_of(pod, &w, NULL), 0);
-    cr_assert_eq(w.cards.n_policies, 2);
-    cr_expect_eq(w.cards.policies[0], FRACTION_NUMA);
-    cr_expect_eq(w.cards.policies[1], FRACTION_BINPACK);
-    cr_expect_eq(w.cards.weights.memory, 3);
-    cr_expect_eq(w.cards.weights.shares, 1);
-    cr_expect_eq(w.cards.weights.percent, 0);
+    expect_numa_then_binpack_and_weights_3_1_0(&w);
 }
 
 Test(hami_pod, a_list_is_bounded)
