@@ -313,7 +313,9 @@ class KubeletStub:
         now.close()
 
     def lose(self, resource):
-        """A plugin was disconnected: its devices stay known, and none is healthy."""
+        """A plugin was disconnected: its devices stay known, and none is healthy. One that is still asked for its options has none."""
+        if resource not in self.endpoints:
+            return
         self.history.append((resource, len(self.healthy.get(resource, ())), 0))
         self.healthy[resource], self.unhealthy[resource] = set(), set(self.all.get(resource, {}))
         self.endpoints[resource].stopped = True
