@@ -5,15 +5,18 @@
 #include <stddef.h>
 #include <string.h>
 
-#define CALL(name, class) {#name, CALL_##class},
+#define CALL(name, class)                {#name, CALL_##class},
+#define CUDA(symbol, class, name, since) {#symbol, CALL_##class},
 static const struct {
     const char *name;
     enum call_class class;
 } table[CALL_COUNT] = {
 #include "sim/calls.def"
+#include "sim/cuda_calls.def"
 #include "sim/mxsml_calls.def"
 };
 #undef CALL
+#undef CUDA
 
 const char *call_name(unsigned int id)
 {
@@ -30,7 +33,9 @@ enum call_class call_class_of(unsigned int id)
 enum call_library call_library_of(unsigned int id)
 {
     assert(id < CALL_COUNT);
-    return id < CALL_mxSmlInit ? LIBRARY_NVML : LIBRARY_MXSML;
+    if (id < CALL_cuInit)
+        return LIBRARY_NVML;
+    return id < CALL_mxSmlInit ? LIBRARY_CUDA : LIBRARY_MXSML;
 }
 
 /* The library that the name's prefix shows. */
@@ -38,14 +43,17 @@ static enum call_library library_in(const char *name)
 {
     if (strncmp(name, "nvml", 4) == 0)
         return LIBRARY_NVML;
-    return strncmp(name, "mxSml", 5) == 0 ? LIBRARY_MXSML : LIBRARY_ANY;
+    if (strncmp(name, "mxSml", 5) == 0)
+        return LIBRARY_MXSML;
+    return strncmp(name, "cu", 2) == 0 ? LIBRARY_CUDA : LIBRARY_ANY;
 }
 
 static const char *bare(const char *name)
 {
     static const size_t prefix[] = {[LIBRARY_ANY] = 0,
                                     [LIBRARY_NVML] = sizeof("nvml") - 1,
-                                    [LIBRARY_MXSML] = sizeof("mxSml") - 1};
+                                    [LIBRARY_MXSML] = sizeof("mxSml") - 1,
+                                    [LIBRARY_CUDA] = sizeof("cu") - 1};
     return name + prefix[library_in(name)];
 }
 

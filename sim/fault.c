@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "sim/cuda_code.h"
 #include "sim/mxsml_code.h"
 #include "sim/nvml.h"
 
@@ -109,6 +110,14 @@ static bool parse_mxsml(const char *text, struct fault *ret)
     return ret->value > 0 && (detail == NULL || ret->sys_errno > 0);
 }
 
+static bool parse_code(enum call_library library, const char *text, struct fault *ret)
+{
+    if (library == LIBRARY_MXSML)
+        return parse_mxsml(text, ret);
+    ret->value = library == LIBRARY_NVML ? nvml_code_parse(text) : cuda_code_parse(text);
+    return ret->value > 0;
+}
+
 /*
  * The code must be one of the call's library. For "*" and "mutating" its name determines the
  * library, and the fault concerns only that library's calls; a number concerns any.
@@ -120,15 +129,15 @@ static bool parse_failure(const char *text, struct fault *ret)
         ret->value = (int32_t)number;
         return ret->value > 0;
     }
-    ret->value = ret->library != LIBRARY_MXSML ? nvml_code_parse(text) : -1;
-    if (ret->value >= 0) {
-        ret->library = LIBRARY_NVML;
-        return ret->value > 0;
+    for (enum call_library i = LIBRARY_NVML; i < LIBRARY_COUNT; i++) {
+        if (ret->library != LIBRARY_ANY && ret->library != i)
+            continue;
+        if (!parse_code(i, text, ret))
+            continue;
+        ret->library = i;
+        return true;
     }
-    if (ret->library == LIBRARY_NVML || !parse_mxsml(text, ret))
-        return false;
-    ret->library = LIBRARY_MXSML;
-    return true;
+    return false;
 }
 
 bool fault_parse_action(const char *text, struct fault *ret)
@@ -194,20 +203,27 @@ static const char *call_text(uint32_t call)
 
 const char *code_name(enum call_library library, int code)
 {
-    return library == LIBRARY_MXSML ? mxsml_code_name(code) : nvml_code_name(code);
+    if (library == LIBRARY_MXSML)
+        return mxsml_code_name(code);
+    const char *of_cuda = library == LIBRARY_CUDA ? cuda_code_name(code) : NULL;
+    return of_cuda != NULL ? of_cuda : nvml_code_name(code);
 }
 
 const char *code_at(enum call_library library, size_t i)
 {
     if (library == LIBRARY_MXSML)
         return mxsml_code_at(i + 1); /* the first is success */
+    if (library == LIBRARY_CUDA)
+        return cuda_code_at(i + 1);
     return i + 1 < code_count ? codes[i + 1].name : NULL;
 }
 
 const char *library_name(enum call_library library)
 {
-    static const char *const names[] =
-        {[LIBRARY_ANY] = "any library", [LIBRARY_NVML] = "NVML", [LIBRARY_MXSML] = "MXSML"};
+    static const char *const names[] = {[LIBRARY_ANY] = "any library",
+                                        [LIBRARY_NVML] = "NVML",
+                                        [LIBRARY_MXSML] = "MXSML",
+                                        [LIBRARY_CUDA] = "CUDA"};
     return names[library];
 }
 

@@ -9,8 +9,8 @@
 
 /*
  * Parses "fail:CODE", "hang:SECONDS", "kill" or "kill-after". CODE is a number or a name: NVML's
- * with or without NVML_ERROR_, MXSML's optionally followed by the name or number of an errno. The
- * call was parsed before: the codes are its library's.
+ * with or without NVML_ERROR_, CUDA's with or without CUDA_ERROR_, MXSML's optionally followed by
+ * the name or number of an errno. The call was parsed before: the codes are its library's.
  */
 bool fault_parse_action(const char *text, struct fault *ret);
 

@@ -58,6 +58,23 @@ void hw_emit_text(struct hw *hw, uint64_t type, const char *text, uint32_t metax
     (void)snprintf(e->text, sizeof(e->text), "%s", text);
 }
 
+size_t hw_size(const struct hw *hw)
+{
+    return offsetof(struct hw, procs) + hw->proc_reach * sizeof(hw->procs[0]);
+}
+
+struct hw_proc *hw_free_proc(struct hw *hw)
+{
+    for (size_t i = 0; i < HW_MAX_PROCS; i++) {
+        if (i < hw->proc_reach && hw->procs[i].pid != 0)
+            continue;
+        if (i == hw->proc_reach)
+            hw->proc_reach++;
+        return &hw->procs[i];
+    }
+    return NULL;
+}
+
 static bool is_in_instance(const struct hw_proc *p, uint32_t gpu, uint32_t gi, uint32_t ci)
 {
     return p->pid != 0 && p->gpu == gpu && (gi == HW_NONE || p->gi == gi) &&
@@ -67,7 +84,7 @@ static bool is_in_instance(const struct hw_proc *p, uint32_t gpu, uint32_t gi, u
 unsigned int hw_count_procs(const struct hw *hw, uint32_t gpu, uint32_t gi, uint32_t ci)
 {
     unsigned int count = 0;
-    for (size_t i = 0; i < HW_MAX_PROCS; i++)
+    for (size_t i = 0; i < hw->proc_reach; i++)
         count += is_in_instance(&hw->procs[i], gpu, gi, ci);
     return count;
 }

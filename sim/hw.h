@@ -8,6 +8,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "sim/metax_hw.h"
@@ -16,7 +17,7 @@
 #define HW_MAX_GPUS   16
 #define HW_MAX_GI     8
 #define HW_MAX_CI     8
-#define HW_MAX_PROCS  256
+#define HW_MAX_PROCS  1280
 #define HW_MAX_EVENTS 128
 
 /* No such id: of a GPU or compute instance, a card, a slice, a virtual function. */
@@ -74,11 +75,13 @@ struct hw_gpu {
     struct hw_gi gis[HW_MAX_GI];
 };
 
-enum proc_kind { PROC_COMPUTE, PROC_GRAPHICS, PROC_MPS };
+/* HIDDEN: it has memory, and no pid that means anything here (cuda_rows.h). */
+enum proc_kind { PROC_COMPUTE, PROC_GRAPHICS, PROC_MPS, PROC_HIDDEN };
 
 struct hw_proc {
-    uint32_t pid; /* 0: the entry is empty */
+    uint32_t pid; /* 0: the entry is empty; HW_NONE: hidden */
     uint32_t gpu;
+    uint32_t cuda;      /* it stands for a row of CUDA's processes */
     uint32_t gi, ci;    /* HW_NONE on a card without MIG */
     uint32_t slice, vf; /* on a MetaX card: HW_NONE on the whole card */
     uint32_t kind;
@@ -118,8 +121,16 @@ struct hw {
     struct hw_fabric fabric;
     struct hw_gpu gpus[HW_MAX_GPUS];
     struct mx_card mx_cards[MX_MAX_CARDS];
+    uint32_t cuda_procs; /* number of entries with `cuda` */
+    uint32_t proc_reach; /* entries from here on were never used, and are never touched */
     struct hw_proc procs[HW_MAX_PROCS];
 };
+
+/* The size of the part that was ever used. */
+size_t hw_size(const struct hw *hw);
+
+/* An empty entry of the processes; NULL when all are taken. */
+struct hw_proc *hw_free_proc(struct hw *hw);
 
 /* The model of a GPU of this hardware; never NULL for a GPU made by hw_init or a fleet. */
 const struct model *hw_model(const struct hw_gpu *gpu);

@@ -28,19 +28,17 @@ int machine_attach(struct hw *hw, const struct hw_proc *proc)
     int rc = place_exists(hw, proc);
     if (rc != NVML_SUCCESS)
         return rc;
-    for (size_t i = 0; i < HW_MAX_PROCS; i++) {
-        if (hw->procs[i].pid != 0)
-            continue;
-        hw->procs[i] = *proc;
-        return NVML_SUCCESS;
-    }
-    return NVML_ERROR_INSUFFICIENT_RESOURCES;
+    struct hw_proc *entry = hw_free_proc(hw);
+    if (entry == NULL)
+        return NVML_ERROR_INSUFFICIENT_RESOURCES;
+    *entry = *proc;
+    return NVML_SUCCESS;
 }
 
 unsigned int machine_detach(struct hw *hw, uint32_t pid, uint32_t gpu)
 {
     unsigned int gone = 0;
-    for (size_t i = 0; i < HW_MAX_PROCS; i++) {
+    for (size_t i = 0; i < hw->proc_reach; i++) {
         struct hw_proc *p = &hw->procs[i];
         if (p->pid != pid || (gpu != HW_NONE && p->gpu != gpu))
             continue;
@@ -75,7 +73,7 @@ int machine_reset(struct hw *hw, uint32_t gpu)
 
 void machine_reboot(struct hw *hw)
 {
-    memset(hw->procs, 0, sizeof(hw->procs));
+    memset(hw->procs, 0, hw->proc_reach * sizeof(hw->procs[0]));
     for (uint32_t i = 0; i < hw->gpu_count; i++) {
         struct hw_gpu *gpu = &hw->gpus[i];
         if (hw_model(gpu)->mig == MIG_AT_ONCE)

@@ -118,7 +118,7 @@ static bool is_in_slice(const struct hw_proc *p, uint32_t metax, uint32_t slice,
 uint32_t mx_used_mib(const struct hw *hw, uint32_t metax, uint32_t slice, uint32_t vf)
 {
     uint32_t used = 0;
-    for (size_t i = 0; i < HW_MAX_PROCS; i++)
+    for (size_t i = 0; i < hw->proc_reach; i++)
         used += is_in_slice(&hw->procs[i], metax, slice, vf) ? hw->procs[i].memory_mib : 0;
     return used;
 }
@@ -126,7 +126,7 @@ uint32_t mx_used_mib(const struct hw *hw, uint32_t metax, uint32_t slice, uint32
 uint32_t mx_count_procs(const struct hw *hw, uint32_t metax, uint32_t slice, uint32_t vf)
 {
     uint32_t count = 0;
-    for (size_t i = 0; i < HW_MAX_PROCS; i++)
+    for (size_t i = 0; i < hw->proc_reach; i++)
         count += is_in_slice(&hw->procs[i], metax, slice, vf);
     return count;
 }

@@ -28,7 +28,7 @@ static bool came_before(const struct hw *hw, size_t at)
 static unsigned int count_processes(const struct hw *hw)
 {
     unsigned int count = 0;
-    for (size_t i = 0; i < HW_MAX_PROCS; i++)
+    for (size_t i = 0; i < hw->proc_reach; i++)
         count += is_on_metax(&hw->procs[i]) && !came_before(hw, i);
     return count;
 }
@@ -66,11 +66,11 @@ static void list_processes(const struct hw *hw, unsigned int room, struct mxsml_
 {
     unsigned int n = 0;
     memset(ret, 0, room * sizeof(*ret));
-    for (size_t i = 0; i < HW_MAX_PROCS && n < room; i++) {
+    for (size_t i = 0; i < hw->proc_reach && n < room; i++) {
         if (!is_on_metax(&hw->procs[i]) || came_before(hw, i))
             continue;
         begin_process(&hw->procs[i], &ret[n]);
-        for (size_t k = i; k < HW_MAX_PROCS; k++) {
+        for (size_t k = i; k < hw->proc_reach; k++) {
             if (is_on_metax(&hw->procs[k]) && hw->procs[k].pid == ret[n].pid)
                 add_gpu(hw, &hw->procs[k], &ret[n]);
         }
@@ -105,7 +105,7 @@ static int list_of_device(const struct mx_call *c, unsigned int *number, struct 
         return MXSML_INSUFFICIENT_SIZE;
     if (count > 0 && ret == NULL)
         return MXSML_INVALID_INPUT;
-    for (size_t i = 0, n = 0; i < HW_MAX_PROCS && n < count; i++) {
+    for (size_t i = 0, n = 0; i < c->hw->proc_reach && n < count; i++) {
         if (!is_on_device(c, &c->hw->procs[i]))
             continue;
         begin_process(&c->hw->procs[i], &ret[n]);

@@ -67,7 +67,7 @@ nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *cudaDriverVersion)
 
 static const char *process_name(const struct hw *hw, unsigned int pid)
 {
-    for (size_t i = 0; i < HW_MAX_PROCS; i++) {
+    for (size_t i = 0; i < hw->proc_reach; i++) {
         if (pid != 0 && hw->procs[i].pid == pid && hw->procs[i].gpu < HW_METAX)
             return hw->procs[i].name;
     }

@@ -22,7 +22,7 @@ static bool runs_on(const struct call *c, const struct hw_proc *p)
 static unsigned long long used_mib(const struct call *c)
 {
     unsigned long long sum = 0;
-    for (size_t i = 0; i < HW_MAX_PROCS; i++) {
+    for (size_t i = 0; i < c->hw->proc_reach; i++) {
         const struct hw_proc *p = &c->hw->procs[i];
         if (p->pid != 0 && p->gpu == c->gpu_index && (c->gi == NULL || p->gi == c->gi->id))
             sum += p->memory_mib;
@@ -109,7 +109,7 @@ static nvmlProcessInfo_t process_info(const struct hw_proc *p)
 static unsigned int collect(const struct call *c, uint32_t kind, nvmlProcessInfo_t *out)
 {
     unsigned int n = 0;
-    for (size_t i = 0; i < HW_MAX_PROCS; i++) {
+    for (size_t i = 0; i < c->hw->proc_reach; i++) {
         const struct hw_proc *p = &c->hw->procs[i];
         if (runs_on(c, p) && p->kind == kind)
             out[n++] = process_info(p);

@@ -143,9 +143,17 @@ nvmlReturn_t nvmlDeviceGetAddressingMode(nvmlDevice_t device, nvmlDeviceAddressi
     return call_leave(&c, rc);
 }
 
+static bool is_here(const struct call *c, const struct hw_proc *p)
+{
+    return p->pid != 0 && p->kind != PROC_HIDDEN && p->gpu == c->gpu_index;
+}
+
 static unsigned int count_here(const struct call *c)
 {
-    return hw_count_procs(c->hw, c->gpu_index, HW_NONE, HW_NONE);
+    unsigned int n = 0;
+    for (size_t i = 0; i < c->hw->proc_reach; i++)
+        n += is_here(c, &c->hw->procs[i]);
+    return n;
 }
 
 /* One sample for each process, taken now; none is newer than a time in the future. */
@@ -171,9 +179,9 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
     else if (utilization == NULL || *processSamplesCount < n)
         rc = NVML_ERROR_INSUFFICIENT_SIZE;
     *processSamplesCount = n;
-    for (size_t i = 0, at = 0; rc == NVML_SUCCESS && i < HW_MAX_PROCS; i++) {
+    for (size_t i = 0, at = 0; rc == NVML_SUCCESS && i < c.hw->proc_reach; i++) {
         const struct hw_proc *p = &c.hw->procs[i];
-        if (p->pid != 0 && p->gpu == c.gpu_index)
+        if (is_here(&c, p))
             utilization[at++] =
                 (nvmlProcessUtilizationSample_t){.pid = p->pid,
                                                  .timeStamp = now,

@@ -17,7 +17,7 @@
 
 #include "sim/nvml.h"
 
-#define STATE_VERSION 4U
+#define STATE_VERSION 5U
 static const char magic[8] = "CLVSIM";
 
 /* Byte ranges that the locks use; they need not exist in the file. */
@@ -126,6 +126,7 @@ int state_open(struct state *s, const char *path, state_fill_fn *fill, void *arg
     bool mapped =
         s->file != NULL && fstat(s->fd, &st) == 0 && st.st_size >= (off_t)sizeof(*s->file);
     if (mapped && layout_fits(s->fd, s->file)) {
+        (void)snprintf(s->path, sizeof(s->path), "%s", path != NULL ? path : "");
         (void)pthread_mutex_init(&s->mu, NULL);
         for (size_t i = 0; i < LIBRARY_COUNT; i++)
             (void)pthread_mutex_init(&s->driver_mu[i], NULL);
@@ -164,10 +165,35 @@ static void unlock_both(struct state *s, pthread_mutex_t *mu, off_t byte)
     (void)pthread_mutex_unlock(mu);
 }
 
-const struct hw *state_lock(struct state *s)
+static struct hw *lock_hw(struct state *s)
 {
     lock_both(s, &s->mu, LOCK_STATE);
     return &s->file->copies[atomic_load(&s->file->active)].hw;
+}
+
+static bool open_rows(struct state *s)
+{
+    return cuda_rows_open(&s->rows, s->path[0] != '\0' ? s->path : NULL);
+}
+
+/* Entries of CUDA's processes are no part of a change: each lock writes them anew. */
+const struct hw *state_lock(struct state *s)
+{
+    struct hw *hw = lock_hw(s);
+    if (atomic_load(&s->file->has_cuda) == 0 || !open_rows(s))
+        return hw;
+    if (cuda_rows_fold(&s->rows, hw) == 0)
+        atomic_store(&s->file->has_cuda, 0);
+    return hw;
+}
+
+struct cuda_rows *state_lock_cuda(struct state *s, const struct hw **ret_hw)
+{
+    *ret_hw = lock_hw(s);
+    if (!open_rows(s))
+        return NULL;
+    atomic_store(&s->file->has_cuda, 1);
+    return &s->rows;
 }
 
 void state_unlock(struct state *s)
@@ -189,7 +215,7 @@ struct hw *state_begin(struct state *s)
 {
     uint32_t active = atomic_load(&s->file->active);
     struct hw *draft = &s->file->copies[1 - active].hw;
-    memcpy(draft, &s->file->copies[active].hw, sizeof(*draft));
+    memcpy(draft, &s->file->copies[active].hw, hw_size(&s->file->copies[active].hw));
     return draft;
 }
 

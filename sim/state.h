@@ -13,12 +13,14 @@
  */
 #pragma once
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "sim/calls.h"
+#include "sim/cuda_rows.h"
 #include "sim/hw.h"
 
 #define STATE_MAX_FAULTS 64
@@ -53,8 +55,8 @@ struct log_record {
     char args[STATE_LOG_ARGS];
 };
 
-/* Holes, which are never written, lie between the parts of the file: the kernel maps 64 KiB around a
- * page that is read, as far as there is content. */
+/* Holes, which are never written, lie between the parts of the file: the kernel maps 64 KiB around
+ * a page that is read, as far as there is content. */
 #define STATE_HOLE 65536
 
 struct state_file {
@@ -64,6 +66,7 @@ struct state_file {
     _Atomic uint32_t active;
     _Atomic uint32_t event_bell;  /* futex: changes with each new event */
     _Atomic uint32_t tree_is_old; /* see state_tree_is_old */
+    _Atomic uint32_t has_cuda;    /* somebody has a row of CUDA's processes, or had one */
     _Atomic uint32_t fault_count;
     _Atomic uint64_t log_sequence, log_cleared;
     _Atomic uint64_t calls[CALL_COUNT];
@@ -85,16 +88,18 @@ struct state {
     pthread_mutex_t driver_mu[LIBRARY_COUNT];
     int fd; /* of the lock, and of the file */
     struct state_file *file;
+    char path[PATH_MAX];   /* "": private */
+    struct cuda_rows rows; /* opened when they are needed, and from then on */
 };
 
 /* Fills a new file's content before other processes see it; 0 or an NVML return code. */
 typedef int state_fill_fn(void *arg, struct state_file *file);
 
 /*
- * Opens the file at `path`, creating it through `fill` where there is none (of several creators one
- * wins, and all use its file). With a NULL path the state is this process's own. 0, or
- * DRIVER_NOT_LOADED (no file and `fill` NULL or failed), LIB_RM_VERSION_MISMATCH (another layout),
- * OPERATING_SYSTEM.
+ * Opens the file at `path`, for a struct that was zero before the first time, creating it through
+ * `fill` where there is none (of several creators one wins, and all use its file). With a NULL path
+ * the state is this process's own. 0, or DRIVER_NOT_LOADED (no file and `fill` NULL or failed),
+ * LIB_RM_VERSION_MISMATCH (another layout), OPERATING_SYSTEM.
  */
 int state_open(struct state *s, const char *path, state_fill_fn *fill, void *arg);
 void state_close(struct state *s);
@@ -102,9 +107,16 @@ void state_close(struct state *s);
 /* Gives a zeroed file its header and an empty hardware. */
 void state_format(struct state_file *file);
 
-/* Locks and returns the active hardware, which stays as it is until state_unlock. */
+/* Locks and returns the active hardware, which stays as it is until state_unlock; its processes are
+ * those that live. */
 const struct hw *state_lock(struct state *s);
 void state_unlock(struct state *s);
+
+/*
+ * Locks for what CUDA's processes have, whose entries in *ret_hw may be old. NULL: the rows cannot
+ * be opened. In any case state_unlock ends it.
+ */
+struct cuda_rows *state_lock_cuda(struct state *s, const struct hw **ret_hw);
 
 /*
  * The lock that one vendor's driver takes for all of its cards, against threads and processes. Two

@@ -44,7 +44,7 @@ void attach(struct state *s, struct args *a)
 
 static bool still_runs(const struct hw *hw, uint32_t pid)
 {
-    for (size_t i = 0; i < HW_MAX_PROCS; i++) {
+    for (size_t i = 0; i < hw->proc_reach; i++) {
         if (hw->procs[i].pid == pid)
             return true;
     }

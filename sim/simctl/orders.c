@@ -89,6 +89,7 @@ static void fault_names(void)
     static const char *const classes[] =
         {[CALL_LIFE] = "life", [CALL_QUERY] = "query", [CALL_MUTATING] = "mutating"};
     print_codes(LIBRARY_NVML);
+    print_codes(LIBRARY_CUDA);
     print_codes(LIBRARY_MXSML);
     for (unsigned int id = 0; id < CALL_COUNT; id++)
         (void)printf("%s call %s %s\n", library_name(call_library_of(id)), call_name(id),

@@ -27,7 +27,7 @@ struct root_file {
 
 static const struct root_file nvidia_files[] = {
     {LIBRARIES "/libnvidia-ml.so.%", "libnvidia-ml.so.1", 0644},
-    {LIBRARIES "/libcuda.so.%", NULL, 0644},
+    {LIBRARIES "/libcuda.so.%", "libcuda.so.1", 0644},
     {LIBRARIES "/libcudadebugger.so.%", NULL, 0644},
     {LIBRARIES "/libnvcuvid.so.%", NULL, 0644},
     {LIBRARIES "/libnvidia-allocator.so.%", NULL, 0644},

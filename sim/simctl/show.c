@@ -79,11 +79,11 @@ static void show_text(const struct hw *hw)
     for (uint32_t i = 0; i < hw->gpu_count; i++)
         show_gpu(hw, i);
     metax_show(hw);
-    for (size_t i = 0; i < HW_MAX_PROCS; i++) {
+    for (size_t i = 0; i < hw->proc_reach; i++) {
         const struct hw_proc *p = &hw->procs[i];
         if (p->pid == 0 || p->gpu >= HW_METAX)
             continue;
-        (void)printf("pid %-7u gpu %u", p->pid, p->gpu);
+        (void)printf("pid %-7u gpu %u", p->kind != PROC_HIDDEN ? p->pid : 0, p->gpu);
         if (p->gi != HW_NONE)
             (void)printf(" gi %u ci %u", p->gi, p->ci);
         (void)printf("  %u MiB  %s\n", p->memory_mib, p->name);
@@ -137,9 +137,10 @@ static json_t *gpu_json(const struct hw *hw, uint32_t index)
 
 static json_t *proc_json(const struct hw_proc *p)
 {
-    static const char *const kinds[] = {"compute", "graphics", "mps"};
-    json_t *o = json_pack("{s:i, s:i, s:s, s:s, s:i}", "pid", (int)p->pid, "gpu", (int)p->gpu,
-                          "kind", kinds[p->kind], "name", p->name, "memoryMiB", (int)p->memory_mib);
+    static const char *const kinds[] = {"compute", "graphics", "mps", "hidden"};
+    json_t *o = json_pack("{s:i, s:i, s:s, s:s, s:i}", "pid",
+                          p->kind != PROC_HIDDEN ? (int)p->pid : 0, "gpu", (int)p->gpu, "kind",
+                          kinds[p->kind], "name", p->name, "memoryMiB", (int)p->memory_mib);
     if (p->gi != HW_NONE) {
         (void)json_object_set_new(o, "gi", json_integer(p->gi));
         (void)json_object_set_new(o, "ci", json_integer(p->ci));
@@ -153,7 +154,7 @@ static void show_json(const struct hw *hw)
     json_t *procs = json_array();
     for (uint32_t i = 0; i < hw->gpu_count; i++)
         (void)json_array_append_new(gpus, gpu_json(hw, i));
-    for (size_t i = 0; i < HW_MAX_PROCS; i++) {
+    for (size_t i = 0; i < hw->proc_reach; i++) {
         if (hw->procs[i].pid != 0 && hw->procs[i].gpu < HW_METAX)
             (void)json_array_append_new(procs, proc_json(&hw->procs[i]));
     }

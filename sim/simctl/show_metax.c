@@ -25,7 +25,7 @@ static void show_mode(const struct mx_card *card)
 
 static void show_procs(const struct hw *hw, uint32_t metax)
 {
-    for (size_t i = 0; i < HW_MAX_PROCS; i++) {
+    for (size_t i = 0; i < hw->proc_reach; i++) {
         const struct hw_proc *p = &hw->procs[i];
         if (p->pid == 0 || p->gpu != HW_METAX + metax)
             continue;
@@ -93,7 +93,7 @@ static json_t *vfs_json(const struct mx_card *card)
 static json_t *procs_json(const struct hw *hw, uint32_t metax)
 {
     json_t *procs = json_array();
-    for (size_t i = 0; i < HW_MAX_PROCS; i++) {
+    for (size_t i = 0; i < hw->proc_reach; i++) {
         const struct hw_proc *p = &hw->procs[i];
         if (p->pid == 0 || p->gpu != HW_METAX + metax)
             continue;

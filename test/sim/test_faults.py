@@ -255,7 +255,7 @@ def test_simctl_says_which_codes_a_call_can_be_answered(h100):
     for line in lines:
         library, kind, name, *_ = line.split()
         if kind == "code":
-            call = {"NVML": "nvmlDeviceGetUUID", "MXSML": "mxSmlGetDeviceInfo"}[library]
+            call = {"NVML": "nvmlDeviceGetUUID", "MXSML": "mxSmlGetDeviceInfo", "CUDA": "cuDeviceGetUuid"}[library]
             h100.ctl("fault", "clear")
             h100.ctl("fault", "add", "--call", call, "--action", f"fail:{name}")
 

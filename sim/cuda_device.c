@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CUDA: initialisation, errors and devices. Contracts are the driver API's own. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/cuda_code.h"
+#include "sim/cuda_session.h"
+
+CUresult cuInit(unsigned int flags)
+{
+    if (flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult rc = cuda_init();
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    struct cuda_call c = {.id = CALL_cuInit};
+    return cuda_leave(&c, cuda_enter(&c, CUDA_NO_DEVICE));
+}
+
+/* Needs no cuInit: a library has its version without. */
+CUresult cuDriverGetVersion(int *version)
+{
+    if (version == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult rc = cuda_init();
+    *version = cuda_driver_version();
+    return rc == CUDA_ERROR_NO_DEVICE ? CUDA_SUCCESS : rc;
+}
+
+static CUresult give_text(const char *found, const char **ret)
+{
+    if (ret == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret = found;
+    return found != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGetErrorName(CUresult error, const char **text)
+{
+    return give_text(cuda_code_name(error), text);
+}
+
+CUresult cuGetErrorString(CUresult error, const char **text)
+{
+    return give_text(cuda_code_text(error), text);
+}
+
+/* Tables of functions without a public name: there are none here. */
+CUresult cuGetExportTable(const void **table, const CUuuid *id)
+{
+    if (table == NULL || id == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    *table = NULL;
+    return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuDeviceGetCount(int *count)
+{
+    struct cuda_call c = {.id = CALL_cuDeviceGetCount};
+    CUresult rc = cuda_enter(&c, CUDA_NO_DEVICE);
+    if (rc == CUDA_SUCCESS && count == NULL)
+        rc = CUDA_ERROR_INVALID_VALUE;
+    if (rc == CUDA_SUCCESS)
+        *count = cuda_device_count();
+    return cuda_leave(&c, rc);
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+    struct cuda_call c = {.id = CALL_cuDeviceGet};
+    CUresult rc = cuda_enter(&c, ordinal == CUDA_NO_DEVICE ? HW_MAX_GPUS : ordinal);
+    if (rc == CUDA_SUCCESS && device == NULL)
+        rc = CUDA_ERROR_INVALID_VALUE;
+    if (rc == CUDA_SUCCESS)
+        *device = ordinal;
+    return cuda_leave(&c, rc);
+}
+
+static CUresult enter_device(struct cuda_call *c, CUdevice device, const void *ret)
+{
+    CUresult rc = cuda_enter(c, device == CUDA_NO_DEVICE ? HW_MAX_GPUS : device);
+    return rc == CUDA_SUCCESS && ret == NULL ? CUDA_ERROR_INVALID_VALUE : rc;
+}
+
+/* Cut where the caller's room ends. */
+CUresult cuDeviceGetName(char *name, int len, CUdevice device)
+{
+    struct cuda_call c = {.id = CALL_cuDeviceGetName};
+    CUresult rc = enter_device(&c, device, name);
+    if (rc == CUDA_SUCCESS && len <= 0)
+        rc = CUDA_ERROR_INVALID_VALUE;
+    if (rc == CUDA_SUCCESS)
+        (void)snprintf(name, (size_t)len, "%s", cuda_device_at(device)->model->name);
+    return cuda_leave(&c, rc);
+}
+
+/* The digits of "GPU-xxxxxxxx-...", as bytes. */
+static void uuid_bytes(const char *text, CUuuid *ret)
+{
+    size_t n = 0;
+    *ret = (CUuuid){0};
+    for (const char *p = text + strlen("GPU-"); *p != '\0' && n < 32; p++) {
+        if (*p == '-')
+            continue;
+        const char digit[] = {*p, '\0'};
+        unsigned int half = (unsigned int)strtoul(digit, NULL, 16);
+        ret->bytes[n / 2] = (char)((unsigned char)ret->bytes[n / 2] << 4U | half);
+        n++;
+    }
+}
+
+static CUresult device_uuid(unsigned int call, CUuuid *uuid, CUdevice device)
+{
+    struct cuda_call c = {.id = call};
+    CUresult rc = enter_device(&c, device, uuid);
+    if (rc == CUDA_SUCCESS)
+        uuid_bytes(cuda_device_at(device)->uuid, uuid);
+    return cuda_leave(&c, rc);
+}
+
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+    return device_uuid(CALL_cuDeviceGetUuid, uuid, device);
+}
+
+/* Of a MIG device it would be the instance's: there is none here. */
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
+{
+    return device_uuid(CALL_cuDeviceGetUuid_v2, uuid, device);
+}
+
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+    struct cuda_call c = {.id = CALL_cuDeviceTotalMem_v2};
+    size_t left = 0;
+    CUresult rc = enter_device(&c, device, bytes);
+    if (rc == CUDA_SUCCESS)
+        rc = cuda_room(cuda_device_at(device), &left, bytes);
+    return cuda_leave(&c, rc);
+}
+
+/* --- Attributes --- */
+
+static CUresult attribute(const struct cuda_device *d, int which, int *ret)
+{
+    struct hw_gpu gpu;
+    CUresult rc = cuda_look(d, &gpu);
+    const int values[] = {
+        [CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = 1024,
+        [CU_DEVICE_ATTRIBUTE_WARP_SIZE] = 32,
+        [CU_DEVICE_ATTRIBUTE_CLOCK_RATE] = (int)d->model->clock_sm_mhz * 1000,
+        [CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] = (int)d->model->sms,
+        [CU_DEVICE_ATTRIBUTE_INTEGRATED] = 0,
+        [CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY] = 1,
+        [CU_DEVICE_ATTRIBUTE_COMPUTE_MODE] = rc == CUDA_SUCCESS ? (int)gpu.compute_mode : 0,
+        [CU_DEVICE_ATTRIBUTE_ECC_ENABLED] = rc == CUDA_SUCCESS ? (int)gpu.ecc_current : 0,
+        [CU_DEVICE_ATTRIBUTE_PCI_BUS_ID] = (int)d->bus,
+        [CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID] = (int)d->device,
+        [CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE] = (int)d->model->clock_memory_mhz * 1000,
+        [CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING] = 1,
+        [CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID] = (int)d->domain,
+        [CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = (int)d->model->cc_major,
+        [CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR] = (int)d->model->cc_minor,
+    };
+    if (which <= 0 || which >= (int)(sizeof(values) / sizeof(values[0])))
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret = values[which];
+    return rc;
+}
+
+/* Attributes that have no value here are 0, as those are that a card does not have. */
+CUresult cuDeviceGetAttribute(int *value, int which, CUdevice device)
+{
+    struct cuda_call c = {.id = CALL_cuDeviceGetAttribute};
+    CUresult rc = enter_device(&c, device, value);
+    if (rc == CUDA_SUCCESS)
+        rc = attribute(cuda_device_at(device), which, value);
+    return cuda_leave(&c, rc);
+}
+
+/* --- Addresses --- */
+
+CUresult cuDeviceGetPCIBusId(char *id, int len, CUdevice device)
+{
+    struct cuda_call c = {.id = CALL_cuDeviceGetPCIBusId};
+    CUresult rc = enter_device(&c, device, id);
+    if (rc == CUDA_SUCCESS && len <= 0)
+        rc = CUDA_ERROR_INVALID_VALUE;
+    if (rc == CUDA_SUCCESS) {
+        const struct cuda_device *d = cuda_device_at(device);
+        (void)snprintf(id, (size_t)len, "%04X:%02X:%02X.0", d->domain, d->bus, d->device);
+    }
+    return cuda_leave(&c, rc);
+}
+
+static CUresult find_address(const char *id, CUdevice *ret)
+{
+    unsigned int domain = 0;
+    unsigned int bus = 0;
+    unsigned int device = 0;
+    if (sscanf(id, "%x:%x:%x", &domain, &bus, &device) != 3)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (int i = 0; i < cuda_device_count(); i++) {
+        const struct cuda_device *d = cuda_device_at(i);
+        *ret = i;
+        if (d->domain == domain && d->bus == bus && d->device == device)
+            return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
+{
+    struct cuda_call c = {.id = CALL_cuDeviceGetByPCIBusId};
+    CUresult rc = cuda_enter(&c, CUDA_NO_DEVICE);
+    if (rc == CUDA_SUCCESS && (device == NULL || id == NULL))
+        rc = CUDA_ERROR_INVALID_VALUE;
+    if (rc == CUDA_SUCCESS)
+        rc = find_address(id, device);
+    return cuda_leave(&c, rc);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/cuda_rows.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ROWS_VERSION 1U
+#define MIB          1048576U
+
+/* Two locks tell of a row's process: the description's that it lives, and the process's which one
+ * it is. */
+enum { LOCK_PID = 0, LOCK_LIFE = CUDA_MAX_ROWS };
+
+static struct flock at_byte(short type, size_t byte)
+{
+    return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1};
+}
+
+static bool set_lock(int fd, int command, short type, size_t byte)
+{
+    struct flock l = at_byte(type, byte);
+    return fcntl(fd, command, &l) == 0;
+}
+
+/* Another description's lock, or another process's; with l_type F_UNLCK none. */
+static struct flock lock_at(int fd, int command, size_t byte)
+{
+    struct flock l = at_byte(F_WRLCK, byte);
+    if (fcntl(fd, command, &l) != 0)
+        l.l_type = F_UNLCK;
+    return l;
+}
+
+/* Zeros are rows that nobody has: a new file needs no content, and two may size it at once. */
+static bool map_rows(struct cuda_rows *r)
+{
+    struct stat st;
+    if (fstat(r->fd, &st) != 0)
+        return false;
+    if (st.st_size < (off_t)sizeof(*r->file) && ftruncate(r->fd, (off_t)sizeof(*r->file)) != 0)
+        return false;
+    void *at =
+        mmap(/* addr= */ NULL, sizeof(*r->file), PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
+    if (at == MAP_FAILED)
+        return false;
+    r->file = at;
+    if (r->file->version == 0)
+        r->file->version = ROWS_VERSION;
+    if (r->file->version == ROWS_VERSION && r->file->reach <= CUDA_MAX_ROWS)
+        return true;
+    (void)munmap(r->file, sizeof(*r->file));
+    r->file = NULL;
+    errno = EINVAL;
+    return false;
+}
+
+static int open_file(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd >= 0)
+        (void)fchmod(fd, 0666); /* of its maker alone; the containers' processes have other users */
+    return fd;
+}
+
+bool cuda_rows_open(struct cuda_rows *r, const char *state_path)
+{
+    char path[sizeof(r->path)] = "";
+    if (state_path != NULL &&
+        snprintf(path, sizeof(path), "%s.cuda", state_path) >= (int)sizeof(path)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    if (r->file != NULL && strcmp(r->path, path) == 0)
+        return true;
+    /* Rows of another state stay open: see the header. */
+    *r = (struct cuda_rows){
+        .fd = state_path != NULL ? open_file(path) : memfd_create("cleave-sim-cuda", MFD_CLOEXEC)};
+    memcpy(r->path, path, sizeof(path));
+    return r->fd >= 0 && map_rows(r);
+}
+
+static bool is_own(const struct cuda_rows *r, size_t row)
+{
+    return r->own == &r->file->rows[row];
+}
+
+static bool is_live(const struct cuda_rows *r, size_t row)
+{
+    return is_own(r, row) || lock_at(r->fd, F_OFD_GETLK, LOCK_LIFE + row).l_type != F_UNLCK;
+}
+
+bool cuda_rows_join(struct cuda_rows *r, const char *name)
+{
+    for (size_t i = 0; i < CUDA_MAX_ROWS; i++) {
+        struct cuda_row *row = &r->file->rows[i];
+        if (!set_lock(r->fd, F_OFD_SETLK, F_WRLCK, LOCK_LIFE + i))
+            continue;
+        (void)set_lock(r->fd, F_SETLK, F_WRLCK, LOCK_PID + i);
+        *row = (struct cuda_row){.used = 1};
+        (void)snprintf(row->name, sizeof(row->name), "%s", name);
+        if (r->file->reach <= i)
+            r->file->reach = (uint32_t)i + 1;
+        r->own = row;
+        return true;
+    }
+    return false;
+}
+
+void cuda_rows_leave(struct cuda_rows *r)
+{
+    if (r->own == NULL)
+        return;
+    size_t row = (size_t)(r->own - r->file->rows);
+    *r->own = (struct cuda_row){0};
+    r->own = NULL;
+    (void)set_lock(r->fd, F_SETLK, F_UNLCK, LOCK_PID + row);
+    (void)set_lock(r->fd, F_OFD_SETLK, F_UNLCK, LOCK_LIFE + row);
+}
+
+void cuda_rows_forget(struct cuda_rows *r)
+{
+    if (r->file == NULL)
+        return;
+    (void)munmap(r->file, sizeof(*r->file));
+    (void)close(r->fd);
+    *r = (struct cuda_rows){0};
+}
+
+unsigned int cuda_rows_sweep(struct cuda_rows *r)
+{
+    unsigned int used = 0;
+    for (size_t i = 0; i < r->file->reach; i++) {
+        struct cuda_row *row = &r->file->rows[i];
+        if (row->used && !is_live(r, i))
+            *row = (struct cuda_row){0};
+        used += row->used != 0;
+    }
+    return used;
+}
+
+uint64_t cuda_rows_bytes(const struct cuda_rows *r, uint32_t gpu)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < r->file->reach; i++)
+        sum += r->file->rows[i].used ? r->file->rows[i].bytes[gpu] : 0;
+    return sum;
+}
+
+/* As it is known here; 0 for one of a PID namespace that is not below ours. No lock but one's own
+ * is hidden from F_GETLK. */
+static pid_t pid_of(const struct cuda_rows *r, size_t row)
+{
+    struct flock l = lock_at(r->fd, F_GETLK, LOCK_PID + row);
+    return l.l_type == F_UNLCK ? getpid() : l.l_pid;
+}
+
+static void fold_row(struct cuda_rows *r, size_t i, struct hw *hw)
+{
+    const struct cuda_row *row = &r->file->rows[i];
+    pid_t pid = pid_of(r, i);
+    for (uint32_t gpu = 0; gpu < HW_MAX_GPUS; gpu++) {
+        struct hw_proc *p = row->contexts[gpu] > 0 ? hw_free_proc(hw) : NULL;
+        if (p == NULL)
+            continue;
+        *p = (struct hw_proc){.pid = pid > 0 ? (uint32_t)pid : HW_NONE,
+                              .gpu = gpu,
+                              .gi = HW_NONE,
+                              .ci = HW_NONE,
+                              .slice = HW_NONE,
+                              .vf = HW_NONE,
+                              .kind = pid > 0 ? PROC_COMPUTE : PROC_HIDDEN,
+                              .cuda = 1,
+                              .memory_mib = (uint32_t)((row->bytes[gpu] + MIB - 1) / MIB)};
+        memcpy(p->name, row->name, sizeof(p->name));
+        hw->cuda_procs++;
+    }
+}
+
+unsigned int cuda_rows_fold(struct cuda_rows *r, struct hw *hw)
+{
+    for (size_t i = 0; hw->cuda_procs > 0 && i < hw->proc_reach; i++) {
+        if (hw->procs[i].cuda)
+            hw->procs[i] = (struct hw_proc){0};
+    }
+    hw->cuda_procs = 0;
+    unsigned int used = cuda_rows_sweep(r);
+    for (size_t i = 0; i < r->file->reach; i++) {
+        if (r->file->rows[i].used)
+            fold_row(r, i, hw);
+    }
+    return used;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What CUDA's processes have on the cards, in a file beside the state's: "<state>.cuda".
+ *
+ * Each process has a row and two locks on bytes of the row's number, which the kernel drops with
+ * the process, however it ends, so that nothing leaks. An open-file-description lock tells that it
+ * lives, to other libraries of the same process, too. A POSIX lock tells whoever asks for its
+ * holder that process's id as the asker knows it, so that a host sees the processes of its
+ * containers. A process loses its POSIX locks when it closes any descriptor of the file: what has
+ * opened the rows keeps them open.
+ *
+ * A row is read and written with the state locked (state.h).
+ */
+#pragma once
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "sim/hw.h"
+
+#define CUDA_MAX_ROWS 1024
+
+struct cuda_row {
+    uint32_t used;
+    char name[64];
+    uint32_t contexts[HW_MAX_GPUS];
+    uint64_t bytes[HW_MAX_GPUS]; /* contexts' own included */
+};
+
+struct cuda_rows_file {
+    uint32_t version;
+    uint32_t reach; /* rows from here on were never used */
+    struct cuda_row rows[CUDA_MAX_ROWS];
+};
+
+/* A process's view of the file. Zero: not open. */
+struct cuda_rows {
+    int fd;
+    char path[PATH_MAX];
+    struct cuda_rows_file *file;
+    struct cuda_row *own; /* this process's row; NULL when it has none */
+};
+
+/* Opens the rows of a state, making the file where there is none. NULL: of this process's own
+ * cards. False: errno. */
+bool cuda_rows_open(struct cuda_rows *r, const char *state_path);
+
+/* Gives this process, which has none, a row. False when all are taken. */
+bool cuda_rows_join(struct cuda_rows *r, const char *name);
+
+/* Ends the row of this process, if it has one. */
+void cuda_rows_leave(struct cuda_rows *r);
+
+/* For the child of a fork, which keeps its parent's row alive as long as it has the parent's
+ * descriptor. */
+void cuda_rows_forget(struct cuda_rows *r);
+
+/* Clears the rows of processes that have ended, and returns how many are in use. */
+unsigned int cuda_rows_sweep(struct cuda_rows *r);
+
+/* The bytes of all rows on a card, of processes that have ended too. */
+uint64_t cuda_rows_bytes(const struct cuda_rows *r, uint32_t gpu);
+
+/*
+ * Writes each process's part of each card into the list of processes, instead of those that were
+ * there. Returns how many rows are in use.
+ */
+unsigned int cuda_rows_fold(struct cuda_rows *r, struct hw *hw);

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/cuda_session.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "sim/cuda_rows.h"
+#include "sim/nvml.h"
+
+#define MIB UINT64_C(1048576)
+
+static struct session session = {.mu = PTHREAD_MUTEX_INITIALIZER};
+
+/* Written once, under init_mu, and read from then on. */
+static struct {
+    _Atomic bool ready, forked;
+    int count, version;
+    struct cuda_device devices[HW_MAX_GPUS];
+} self;
+
+static pthread_mutex_t init_mu = PTHREAD_MUTEX_INITIALIZER;
+
+static void forget_after_fork(void)
+{
+    if (!atomic_load(&self.ready))
+        return;
+    atomic_store(&self.forked, true);
+    cuda_rows_forget(&session.state.rows);
+    session_forget(&session);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    (void)pthread_atfork(/* prepare= */ NULL, /* parent= */ NULL, forget_after_fork);
+}
+
+/* --- Which devices are seen --- */
+
+/*
+ * Assumed: in a container, which is seen by its device files, the cards are those whose file it
+ * has. Without any the process runs where the simulated machine's device files are in a folder, and
+ * has all cards.
+ */
+static bool has_device_file(const struct hw_gpu *gpu)
+{
+    char path[32];
+    if (access("/dev/nvidiactl", F_OK) != 0)
+        return true;
+    (void)snprintf(path, sizeof(path), "/dev/nvidia%u", gpu->minor);
+    return access(path, R_OK | W_OK) == 0;
+}
+
+/* Assumed: a card with MIG on has no device here; CUDA would show its first instance. */
+static bool can_be_seen(const struct hw_gpu *gpu)
+{
+    return !gpu->lost && !gpu->removed && !gpu->mig_current && has_device_file(gpu);
+}
+
+static bool is_before(const struct cuda_device *a, const struct cuda_device *b)
+{
+    if (a->domain != b->domain)
+        return a->domain < b->domain;
+    return a->bus != b->bus ? a->bus < b->bus : a->device < b->device;
+}
+
+/* All that can be seen, in the order of their addresses. */
+static int list_devices(const struct hw *hw, struct cuda_device *ret)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < hw->gpu_count; i++) {
+        const struct hw_gpu *gpu = &hw->gpus[i];
+        struct cuda_device d = {.gpu = i,
+                                .model = hw_model(gpu),
+                                .domain = gpu->domain,
+                                .bus = gpu->bus,
+                                .device = gpu->device};
+        if (!can_be_seen(gpu))
+            continue;
+        memcpy(d.uuid, gpu->uuid, sizeof(d.uuid));
+        int at = n++;
+        for (; at > 0 && is_before(&d, &ret[at - 1]); at--)
+            ret[at] = ret[at - 1];
+        ret[at] = d;
+    }
+    return n;
+}
+
+/* One word of CUDA_VISIBLE_DEVICES: an ordinal, or the beginning of one card's UUID; -1 for
+ * anything else. */
+static int find_visible(const char *word, size_t length, const struct cuda_device *all, int n)
+{
+    char text[64];
+    char *end = NULL;
+    (void)snprintf(text, sizeof(text), "%.*s", (int)length, word);
+    if (strncmp(text, "GPU-", 4) != 0) {
+        long ordinal = strtol(text, &end, 10);
+        return end != text && *end == '\0' && ordinal >= 0 && ordinal < n ? (int)ordinal : -1;
+    }
+    int found = -1;
+    for (int i = 0; i < n; i++) {
+        if (strncasecmp(all[i].uuid, text, strlen(text)) != 0)
+            continue;
+        if (found >= 0)
+            return -1;
+        found = i;
+    }
+    return found;
+}
+
+static bool has_device(const struct cuda_device *list, int n, const struct cuda_device *d)
+{
+    for (int i = 0; i < n; i++) {
+        if (list[i].gpu == d->gpu)
+            return true;
+    }
+    return false;
+}
+
+/* The list ends before the first word that is no device; one that comes twice leaves none at all.
+ * */
+static int choose_visible(const struct cuda_device *all, int n, struct cuda_device *ret)
+{
+    const char *wish = getenv("CUDA_VISIBLE_DEVICES");
+    int count = 0;
+    if (wish == NULL) {
+        memcpy(ret, all, (size_t)n * sizeof(*all));
+        return n;
+    }
+    while (*wish != '\0' && count < HW_MAX_GPUS) {
+        size_t length = strcspn(wish, ",");
+        int i = find_visible(wish, length, all, n);
+        if (i < 0)
+            break;
+        if (has_device(ret, count, &all[i]))
+            return 0;
+        ret[count++] = all[i];
+        wish += length + (wish[length] == ',');
+    }
+    return count;
+}
+
+/* --- Initialisation --- */
+
+static CUresult code_of_open(int rc)
+{
+    if (rc == 0)
+        return CUDA_SUCCESS;
+    if (rc == NVML_ERROR_LIB_RM_VERSION_MISMATCH)
+        return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+    return rc == NVML_ERROR_DRIVER_NOT_LOADED ? CUDA_ERROR_NO_DEVICE : CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+static const char *program_name(void)
+{
+    static char path[64];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    path[n > 0 ? n : 0] = '\0';
+    return path;
+}
+
+/* The state is open. */
+static CUresult find_devices(void)
+{
+    struct cuda_device all[HW_MAX_GPUS];
+    const struct hw *hw = NULL;
+    struct cuda_rows *rows = state_lock_cuda(&session.state, &hw);
+    CUresult rc = rows != NULL ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+    if (rc == CUDA_SUCCESS) {
+        self.version = hw->cuda_version;
+        self.count = choose_visible(all, list_devices(hw, all), self.devices);
+        rc = self.count > 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+    }
+    if (rc == CUDA_SUCCESS && !cuda_rows_join(rows, program_name()))
+        rc = CUDA_ERROR_OPERATING_SYSTEM;
+    state_unlock(&session.state);
+    return rc;
+}
+
+static CUresult init_once(void)
+{
+    if (atomic_load(&self.ready))
+        return CUDA_SUCCESS;
+    CUresult rc = code_of_open(session_open(&session));
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    rc = find_devices();
+    if (rc == CUDA_SUCCESS)
+        atomic_store(&self.ready, true);
+    else
+        (void)session_close(&session);
+    return rc;
+}
+
+CUresult cuda_init(void)
+{
+    if (atomic_load(&self.forked))
+        return CUDA_ERROR_NOT_INITIALIZED;
+    (void)pthread_mutex_lock(&init_mu);
+    CUresult rc = init_once();
+    (void)pthread_mutex_unlock(&init_mu);
+    return rc;
+}
+
+int cuda_device_count(void)
+{
+    return self.count;
+}
+
+const struct cuda_device *cuda_device_at(CUdevice device)
+{
+    return &self.devices[device];
+}
+
+int cuda_driver_version(void)
+{
+    return self.version;
+}
+
+/* --- Calls --- */
+
+CUresult cuda_enter(struct cuda_call *c, CUdevice device)
+{
+    struct fault f;
+    if (!atomic_load(&self.ready) || atomic_load(&self.forked))
+        return CUDA_ERROR_NOT_INITIALIZED;
+    if (!turn_begin(&c->turn, &session, c->id))
+        return CUDA_ERROR_NOT_INITIALIZED;
+    bool known = device >= 0 && device < self.count;
+    if (turn_play(&c->turn, known ? self.devices[device].gpu : HW_NONE, &f))
+        return f.value;
+    return known || device == CUDA_NO_DEVICE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult cuda_leave(struct cuda_call *c, CUresult rc)
+{
+    if (c->turn.session != NULL)
+        turn_end(&c->turn, rc);
+    return rc;
+}
+
+void cuda_args(struct cuda_call *c, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    turn_args(&c->turn, format, args);
+    va_end(args);
+}
+
+/* --- Room --- */
+
+static uint64_t total_bytes(const struct model *m)
+{
+    return (m->memory_mib - m->reserved_mib) * MIB;
+}
+
+/* Of processes that are not CUDA's here: those of simctl. */
+static uint64_t attached_bytes(const struct hw *hw, uint32_t gpu)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < hw->proc_reach; i++) {
+        const struct hw_proc *p = &hw->procs[i];
+        sum += p->pid != 0 && !p->cuda && p->gpu == gpu ? p->memory_mib * MIB : 0;
+    }
+    return sum;
+}
+
+static uint64_t free_bytes(const struct cuda_rows *rows, const struct hw *hw,
+                           const struct cuda_device *d)
+{
+    uint64_t used = cuda_rows_bytes(rows, d->gpu) + attached_bytes(hw, d->gpu);
+    return used < total_bytes(d->model) ? total_bytes(d->model) - used : 0;
+}
+
+/* Processes that have ended count until somebody needs their room. */
+static bool has_room(struct cuda_rows *rows, const struct hw *hw, const struct cuda_device *d,
+                     uint64_t bytes)
+{
+    if (bytes <= free_bytes(rows, hw, d))
+        return true;
+    (void)cuda_rows_sweep(rows);
+    return bytes <= free_bytes(rows, hw, d);
+}
+
+static bool is_used_by_others(struct cuda_rows *rows, uint32_t gpu)
+{
+    (void)cuda_rows_sweep(rows);
+    for (size_t i = 0; i < rows->file->reach; i++) {
+        const struct cuda_row *row = &rows->file->rows[i];
+        if (row != rows->own && row->used && row->contexts[gpu] > 0)
+            return true;
+    }
+    return false;
+}
+
+static bool may_have_contexts(struct cuda_rows *rows, const struct hw_gpu *gpu, uint32_t index)
+{
+    switch (gpu->compute_mode) {
+    case CU_COMPUTEMODE_PROHIBITED:
+        return false;
+    case CU_COMPUTEMODE_EXCLUSIVE_PROCESS:
+        return !is_used_by_others(rows, index);
+    default:
+        return true;
+    }
+}
+
+static CUresult reserve(struct cuda_rows *rows, const struct hw *hw, const struct cuda_device *d,
+                        uint64_t bytes, unsigned int contexts)
+{
+    const struct hw_gpu *gpu = &hw->gpus[d->gpu];
+    if (gpu->lost || gpu->removed || gpu->mig_current)
+        return CUDA_ERROR_DEVICE_UNAVAILABLE;
+    if (contexts > 0 && !may_have_contexts(rows, gpu, d->gpu))
+        return CUDA_ERROR_DEVICE_UNAVAILABLE;
+    if (!has_room(rows, hw, d, bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    rows->own->contexts[d->gpu] += contexts;
+    rows->own->bytes[d->gpu] += bytes;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuda_reserve(const struct cuda_device *d, uint64_t bytes, unsigned int contexts)
+{
+    const struct hw *hw = NULL;
+    struct cuda_rows *rows = state_lock_cuda(&session.state, &hw);
+    CUresult rc =
+        rows != NULL ? reserve(rows, hw, d, bytes, contexts) : CUDA_ERROR_OPERATING_SYSTEM;
+    state_unlock(&session.state);
+    return rc;
+}
+
+void cuda_give_back(const struct cuda_device *d, uint64_t bytes, unsigned int contexts)
+{
+    const struct hw *hw = NULL;
+    struct cuda_rows *rows = state_lock_cuda(&session.state, &hw);
+    if (rows != NULL) {
+        rows->own->contexts[d->gpu] -= contexts;
+        rows->own->bytes[d->gpu] -= bytes;
+    }
+    state_unlock(&session.state);
+}
+
+CUresult cuda_room(const struct cuda_device *d, size_t *ret_free, size_t *ret_total)
+{
+    const struct hw *hw = NULL;
+    struct cuda_rows *rows = state_lock_cuda(&session.state, &hw);
+    if (rows != NULL) {
+        (void)cuda_rows_sweep(rows);
+        *ret_free = free_bytes(rows, hw, d);
+        *ret_total = total_bytes(d->model);
+    }
+    state_unlock(&session.state);
+    return rows != NULL ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+CUresult cuda_look(const struct cuda_device *d, struct hw_gpu *ret)
+{
+    const struct hw *hw = NULL;
+    struct cuda_rows *rows = state_lock_cuda(&session.state, &hw);
+    if (rows != NULL)
+        *ret = hw->gpus[d->gpu];
+    state_unlock(&session.state);
+    return rows != NULL ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One process's side of CUDA: initialisation, the devices it sees, and the common parts of all
+ * calls (session.h has those shared with other libraries' calls).
+ *
+ * Each function of the API is written
+ *
+ *    struct cuda_call c = {.id = CALL_cuDeviceGetName};
+ *    CUresult rc = cuda_enter(&c, device);
+ *    if (rc == CUDA_SUCCESS)
+ *        rc = ...
+ *    return cuda_leave(&c, rc);
+ *
+ * Any thread may call anything; a child of a fork is refused with NOT_INITIALIZED once its parent
+ * was initialised.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "sim/cuda.h"
+#include "sim/session.h"
+
+/* For calls that concern no device. */
+#define CUDA_NO_DEVICE (-1)
+
+/* Fixed from cuInit on. */
+struct cuda_device {
+    uint32_t gpu; /* its index in the hardware */
+    const struct model *model;
+    char uuid[48]; /* "GPU-..." */
+    uint32_t domain, bus, device;
+};
+
+struct cuda_call {
+    unsigned int id;
+    struct turn turn;
+};
+
+/* Initialises the process. Repeated calls have no effect. */
+CUresult cuda_init(void);
+
+/* Begins the call `c->id`; SUCCESS, or the code with which to end it. A device has to be one that
+ * is seen. */
+CUresult cuda_enter(struct cuda_call *c, CUdevice device);
+
+/* Ends it; call it in any case. Returns the function's result. */
+CUresult cuda_leave(struct cuda_call *c, CUresult rc);
+
+/* Notes the arguments for the log. */
+__attribute__((format(printf, 2, 3))) void cuda_args(struct cuda_call *c, const char *format, ...);
+
+/* The devices that are seen. */
+int cuda_device_count(void);
+const struct cuda_device *cuda_device_at(CUdevice device);
+
+/* CUDA's version of the driver, as 1000 × major + 10 × minor. */
+int cuda_driver_version(void);
+
+/*
+ * Takes room on a card, and with it contexts, for this process: OUT_OF_MEMORY where there is no
+ * room, DEVICE_UNAVAILABLE where the card is gone, cut into instances, or another process's alone.
+ * What a process has is free with its end.
+ */
+CUresult cuda_reserve(const struct cuda_device *d, uint64_t bytes, unsigned int contexts);
+void cuda_give_back(const struct cuda_device *d, uint64_t bytes, unsigned int contexts);
+
+/* The bytes that programs can have of a card, and what is left of them. */
+CUresult cuda_room(const struct cuda_device *d, size_t *ret_free, size_t *ret_total);
+
+/* The hardware's own entry of the card, for a look at what changes (its compute mode, say). */
+CUresult cuda_look(const struct cuda_device *d, struct hw_gpu *ret);
