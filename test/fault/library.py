@@ -69,6 +69,8 @@ class Names:
         """From what `cleave-simctl fault names` prints."""
         names = cls({}, {})
         for library, kind, name, *rest in map(str.split, text.splitlines()):
+            if library == "CUDA":  # which pods call, and no agent
+                continue
             if kind == "code":
                 names.codes.setdefault(library, set()).add(name)
             else:
