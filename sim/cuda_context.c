@@ -20,6 +20,16 @@ static _Thread_local struct {
     unsigned int depth;
 } stack;
 
+static void unlock_after_fork(void)
+{
+    (void)pthread_mutex_init(&mu, NULL);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    (void)pthread_atfork(/* prepare= */ NULL, /* parent= */ NULL, unlock_after_fork);
+}
+
 void contexts_lock(void)
 {
     (void)pthread_mutex_lock(&mu);
@@ -69,9 +79,10 @@ CUresult context_enter(struct cuda_call *c, struct cuda_context **ret)
 {
     *ret = NULL;
     contexts_lock();
-    CUdevice device = check(top()) == CUDA_SUCCESS ? top()->device : CUDA_NO_DEVICE;
+    bool has_one = check(top()) == CUDA_SUCCESS;
+    CUdevice device = has_one ? top()->device : 0;
     contexts_unlock();
-    CUresult rc = cuda_enter(c, device);
+    CUresult rc = has_one ? cuda_enter_device(c, device) : cuda_enter(c);
     if (rc != CUDA_SUCCESS)
         return rc;
     contexts_lock();
@@ -130,7 +141,7 @@ static CUresult retain(CUdevice device, CUcontext *ret)
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
     struct cuda_call c = {.id = CALL_cuDevicePrimaryCtxRetain};
-    CUresult rc = cuda_enter(&c, device);
+    CUresult rc = cuda_enter_device(&c, device);
     contexts_lock();
     if (rc == CUDA_SUCCESS)
         rc = context != NULL ? retain(device, context) : CUDA_ERROR_INVALID_VALUE;
@@ -141,25 +152,24 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
     struct cuda_call c = {.id = CALL_cuDevicePrimaryCtxRelease_v2};
-    CUresult rc = cuda_enter(&c, device);
+    CUresult rc = cuda_enter_device(&c, device);
     contexts_lock();
     if (rc == CUDA_SUCCESS && primaries[device].retained == 0)
         rc = CUDA_ERROR_INVALID_CONTEXT;
-    if (rc == CUDA_SUCCESS && --primaries[device].retained == 0)
+    if (rc == CUDA_SUCCESS && --primaries[device].retained == 0 && primaries[device].live)
         end(&primaries[device]);
     contexts_unlock();
     return cuda_leave(&c, rc);
 }
 
-/* Whoever retained it goes on with the next one. */
+/* It stays retained as often as it was, and begins anew when it is retained once more. */
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
     struct cuda_call c = {.id = CALL_cuDevicePrimaryCtxReset_v2};
-    CUresult rc = cuda_enter(&c, device);
+    CUresult rc = cuda_enter_device(&c, device);
     contexts_lock();
     if (rc == CUDA_SUCCESS && primaries[device].live) {
         end(&primaries[device]);
-        primaries[device].retained = 0;
         primaries[device].flags = 0;
     }
     contexts_unlock();
@@ -169,7 +179,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active)
 {
     struct cuda_call c = {.id = CALL_cuDevicePrimaryCtxGetState};
-    CUresult rc = cuda_enter(&c, device);
+    CUresult rc = cuda_enter_device(&c, device);
     if (rc == CUDA_SUCCESS && (flags == NULL || active == NULL))
         rc = CUDA_ERROR_INVALID_VALUE;
     contexts_lock();
@@ -184,7 +194,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *a
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
 {
     struct cuda_call c = {.id = CALL_cuDevicePrimaryCtxSetFlags_v2};
-    CUresult rc = cuda_enter(&c, device);
+    CUresult rc = cuda_enter_device(&c, device);
     if (rc == CUDA_SUCCESS && !are_flags(flags))
         rc = CUDA_ERROR_INVALID_VALUE;
     contexts_lock();
@@ -229,7 +239,7 @@ static CUresult create(CUcontext *ret, unsigned int flags, CUdevice device)
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
 {
     struct cuda_call c = {.id = CALL_cuCtxCreate_v2};
-    CUresult rc = cuda_enter(&c, device);
+    CUresult rc = cuda_enter_device(&c, device);
     contexts_lock();
     if (rc == CUDA_SUCCESS)
         rc = create(context, flags, device);
@@ -240,7 +250,7 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
 CUresult cuCtxDestroy_v2(CUcontext context)
 {
     struct cuda_call c = {.id = CALL_cuCtxDestroy_v2};
-    CUresult rc = cuda_enter(&c, CUDA_NO_DEVICE);
+    CUresult rc = cuda_enter(&c);
     contexts_lock();
     if (rc == CUDA_SUCCESS)
         rc = check(context);
@@ -260,7 +270,7 @@ CUresult cuCtxDestroy_v2(CUcontext context)
 CUresult cuCtxPushCurrent_v2(CUcontext context)
 {
     struct cuda_call c = {.id = CALL_cuCtxPushCurrent_v2};
-    CUresult rc = cuda_enter(&c, CUDA_NO_DEVICE);
+    CUresult rc = cuda_enter(&c);
     contexts_lock();
     if (rc == CUDA_SUCCESS)
         rc = check(context);
@@ -273,7 +283,7 @@ CUresult cuCtxPushCurrent_v2(CUcontext context)
 CUresult cuCtxPopCurrent_v2(CUcontext *context)
 {
     struct cuda_call c = {.id = CALL_cuCtxPopCurrent_v2};
-    CUresult rc = cuda_enter(&c, CUDA_NO_DEVICE);
+    CUresult rc = cuda_enter(&c);
     if (rc == CUDA_SUCCESS && top() == NULL)
         rc = CUDA_ERROR_INVALID_CONTEXT;
     if (rc == CUDA_SUCCESS) {
@@ -288,7 +298,7 @@ CUresult cuCtxPopCurrent_v2(CUcontext *context)
 CUresult cuCtxSetCurrent(CUcontext context)
 {
     struct cuda_call c = {.id = CALL_cuCtxSetCurrent};
-    CUresult rc = cuda_enter(&c, CUDA_NO_DEVICE);
+    CUresult rc = cuda_enter(&c);
     contexts_lock();
     if (rc == CUDA_SUCCESS && context != NULL)
         rc = check(context);
@@ -304,7 +314,7 @@ CUresult cuCtxSetCurrent(CUcontext context)
 CUresult cuCtxGetCurrent(CUcontext *context)
 {
     struct cuda_call c = {.id = CALL_cuCtxGetCurrent};
-    CUresult rc = cuda_enter(&c, CUDA_NO_DEVICE);
+    CUresult rc = cuda_enter(&c);
     if (rc == CUDA_SUCCESS && context == NULL)
         rc = CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS)
@@ -340,7 +350,7 @@ CUresult cuCtxGetFlags(unsigned int *flags)
 CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version)
 {
     struct cuda_call c = {.id = CALL_cuCtxGetApiVersion};
-    CUresult rc = cuda_enter(&c, CUDA_NO_DEVICE);
+    CUresult rc = cuda_enter(&c);
     if (rc == CUDA_SUCCESS && version == NULL)
         rc = CUDA_ERROR_INVALID_VALUE;
     contexts_lock();

@@ -11,21 +11,15 @@ CUresult cuInit(unsigned int flags)
 {
     if (flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult rc = cuda_init();
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    struct cuda_call c = {.id = CALL_cuInit};
-    return cuda_leave(&c, cuda_enter(&c, CUDA_NO_DEVICE));
+    return cuda_init();
 }
 
-/* Needs no cuInit: a library has its version without. */
 CUresult cuDriverGetVersion(int *version)
 {
     if (version == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult rc = cuda_init();
     *version = cuda_driver_version();
-    return rc == CUDA_ERROR_NO_DEVICE ? CUDA_SUCCESS : rc;
+    return CUDA_SUCCESS;
 }
 
 static CUresult give_text(const char *found, const char **ret)
@@ -58,7 +52,7 @@ CUresult cuGetExportTable(const void **table, const CUuuid *id)
 CUresult cuDeviceGetCount(int *count)
 {
     struct cuda_call c = {.id = CALL_cuDeviceGetCount};
-    CUresult rc = cuda_enter(&c, CUDA_NO_DEVICE);
+    CUresult rc = cuda_enter(&c);
     if (rc == CUDA_SUCCESS && count == NULL)
         rc = CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS)
@@ -69,7 +63,7 @@ CUresult cuDeviceGetCount(int *count)
 CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
     struct cuda_call c = {.id = CALL_cuDeviceGet};
-    CUresult rc = cuda_enter(&c, ordinal == CUDA_NO_DEVICE ? HW_MAX_GPUS : ordinal);
+    CUresult rc = cuda_enter_device(&c, ordinal);
     if (rc == CUDA_SUCCESS && device == NULL)
         rc = CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS)
@@ -79,7 +73,7 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal)
 
 static CUresult enter_device(struct cuda_call *c, CUdevice device, const void *ret)
 {
-    CUresult rc = cuda_enter(c, device == CUDA_NO_DEVICE ? HW_MAX_GPUS : device);
+    CUresult rc = cuda_enter_device(c, device);
     return rc == CUDA_SUCCESS && ret == NULL ? CUDA_ERROR_INVALID_VALUE : rc;
 }
 
@@ -145,7 +139,7 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 static CUresult attribute(const struct cuda_device *d, int which, int *ret)
 {
     struct hw_gpu gpu;
-    CUresult rc = cuda_look(d, &gpu);
+    CUresult rc = cuda_gpu_now(d, &gpu);
     const int values[] = {
         [CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = 1024,
         [CU_DEVICE_ATTRIBUTE_WARP_SIZE] = 32,
@@ -169,7 +163,8 @@ static CUresult attribute(const struct cuda_device *d, int which, int *ret)
     return rc;
 }
 
-/* Attributes that have no value here are 0, as those are that a card does not have. */
+/* Of the others those below the last one here are 0, and those above it INVALID_VALUE: not there
+ * yet. */
 CUresult cuDeviceGetAttribute(int *value, int which, CUdevice device)
 {
     struct cuda_call c = {.id = CALL_cuDeviceGetAttribute};
@@ -199,13 +194,15 @@ static CUresult find_address(const char *id, CUdevice *ret)
     unsigned int domain = 0;
     unsigned int bus = 0;
     unsigned int device = 0;
-    if (sscanf(id, "%x:%x:%x", &domain, &bus, &device) != 3)
+    bool whole = sscanf(id, "%x:%x:%x", &domain, &bus, &device) == 3;
+    if (!whole && sscanf(id, "%x:%x", &bus, &device) != 2)
         return CUDA_ERROR_INVALID_VALUE;
     for (int i = 0; i < cuda_device_count(); i++) {
         const struct cuda_device *d = cuda_device_at(i);
+        if (d->domain != (whole ? domain : 0) || d->bus != bus || d->device != device)
+            continue;
         *ret = i;
-        if (d->domain == domain && d->bus == bus && d->device == device)
-            return CUDA_SUCCESS;
+        return CUDA_SUCCESS;
     }
     return CUDA_ERROR_INVALID_DEVICE;
 }
@@ -213,7 +210,7 @@ static CUresult find_address(const char *id, CUdevice *ret)
 CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
 {
     struct cuda_call c = {.id = CALL_cuDeviceGetByPCIBusId};
-    CUresult rc = cuda_enter(&c, CUDA_NO_DEVICE);
+    CUresult rc = cuda_enter(&c);
     if (rc == CUDA_SUCCESS && (device == NULL || id == NULL))
         rc = CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS)

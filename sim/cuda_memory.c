@@ -26,8 +26,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
     CUresult rc = context_enter(&c, &context);
     if (rc == CUDA_SUCCESS)
         rc = arena_allocate(&context->arena, bytes, pointer);
-    if (c.turn.session != NULL)
-        cuda_args(&c, "%zu", bytes);
+    cuda_args(&c, "%zu", bytes);
     return context_leave(&c, context, rc);
 }
 
@@ -90,7 +89,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr p
     return context_leave(&c, context, rc);
 }
 
-/* --- Copies --- */
+/* --- Copies: one at a time in a process --- */
 
 /* The memory behind a range that lies in one allocation, or NULL. */
 static void *memory_at(CUdeviceptr pointer, size_t bytes)

@@ -36,7 +36,7 @@ static struct flock lock_at(int fd, int command, size_t byte)
     return l;
 }
 
-/* Zeros are rows that nobody has: a new file needs no content, and two may size it at once. */
+/* Zeros are rows that nobody has: a new file needs no content. */
 static bool map_rows(struct cuda_rows *r)
 {
     struct stat st;
@@ -61,9 +61,12 @@ static bool map_rows(struct cuda_rows *r)
 
 static int open_file(const char *path)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd >= 0)
-        (void)fchmod(fd, 0666); /* of its maker alone; the containers' processes have other users */
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd >= 0 || errno != ENOENT)
+        return fd;
+    mode_t mask = umask(0); /* the containers' processes have other users */
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    (void)umask(mask);
     return fd;
 }
 
@@ -78,6 +81,8 @@ bool cuda_rows_open(struct cuda_rows *r, const char *state_path)
     if (r->file != NULL && strcmp(r->path, path) == 0)
         return true;
     /* Rows of another state stay open: see the header. */
+    if (r->file != NULL && r->own == NULL)
+        (void)munmap(r->file, sizeof(*r->file));
     *r = (struct cuda_rows){
         .fd = state_path != NULL ? open_file(path) : memfd_create("cleave-sim-cuda", MFD_CLOEXEC)};
     memcpy(r->path, path, sizeof(path));
@@ -94,14 +99,24 @@ static bool is_live(const struct cuda_rows *r, size_t row)
     return is_own(r, row) || lock_at(r->fd, F_OFD_GETLK, LOCK_LIFE + row).l_type != F_UNLCK;
 }
 
+/* Its inode; 0 where there is no /proc. */
+static uint64_t pid_namespace(void)
+{
+    struct stat st;
+    return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
+}
+
 bool cuda_rows_join(struct cuda_rows *r, const char *name)
 {
     for (size_t i = 0; i < CUDA_MAX_ROWS; i++) {
         struct cuda_row *row = &r->file->rows[i];
         if (!set_lock(r->fd, F_OFD_SETLK, F_WRLCK, LOCK_LIFE + i))
             continue;
-        (void)set_lock(r->fd, F_SETLK, F_WRLCK, LOCK_PID + i);
-        *row = (struct cuda_row){.used = 1};
+        if (!set_lock(r->fd, F_SETLK, F_WRLCK, LOCK_PID + i)) {
+            (void)set_lock(r->fd, F_OFD_SETLK, F_UNLCK, LOCK_LIFE + i);
+            continue;
+        }
+        *row = (struct cuda_row){.used = 1, .pid = (uint32_t)getpid(), .pid_ns = pid_namespace()};
         (void)snprintf(row->name, sizeof(row->name), "%s", name);
         if (r->file->reach <= i)
             r->file->reach = (uint32_t)i + 1;
@@ -151,12 +166,15 @@ uint64_t cuda_rows_bytes(const struct cuda_rows *r, uint32_t gpu)
     return sum;
 }
 
-/* As it is known here; 0 for one of a PID namespace that is not below ours. No lock but one's own
- * is hidden from F_GETLK. */
+/* As it is known here; 0 for one that is not: of a PID namespace that is not below ours. F_GETLK
+ * hides this process's own locks, and one that was lost looks the same. */
 static pid_t pid_of(const struct cuda_rows *r, size_t row)
 {
+    const struct cuda_row *of = &r->file->rows[row];
     struct flock l = lock_at(r->fd, F_GETLK, LOCK_PID + row);
-    return l.l_type == F_UNLCK ? getpid() : l.l_pid;
+    if (l.l_type != F_UNLCK)
+        return l.l_pid;
+    return of->pid == (uint32_t)getpid() && of->pid_ns == pid_namespace() ? getpid() : 0;
 }
 
 static void fold_row(struct cuda_rows *r, size_t i, struct hw *hw)

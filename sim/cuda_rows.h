@@ -9,7 +9,8 @@
  * containers. A process loses its POSIX locks when it closes any descriptor of the file: what has
  * opened the rows keeps them open.
  *
- * A row is read and written with the state locked (state.h).
+ * A row is read and written with the state locked (state.h), and cleared by whoever finds its
+ * process dead.
  */
 #pragma once
 
@@ -25,6 +26,8 @@
 
 struct cuda_row {
     uint32_t used;
+    uint32_t pid;    /* in its own PID namespace, ... */
+    uint64_t pid_ns; /* ... which has this inode */
     char name[64];
     uint32_t contexts[HW_MAX_GPUS];
     uint64_t bytes[HW_MAX_GPUS]; /* contexts' own included */
@@ -54,8 +57,8 @@ bool cuda_rows_join(struct cuda_rows *r, const char *name);
 /* Ends the row of this process, if it has one. */
 void cuda_rows_leave(struct cuda_rows *r);
 
-/* For the child of a fork, which keeps its parent's row alive as long as it has the parent's
- * descriptor. */
+/* For the child of a fork: forgets the rows without ending the parent's, which its descriptor would
+ * keep alive. */
 void cuda_rows_forget(struct cuda_rows *r);
 
 /* Clears the rows of processes that have ended, and returns how many are in use. */

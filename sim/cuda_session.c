@@ -11,24 +11,26 @@
 #include "sim/cuda_rows.h"
 #include "sim/nvml.h"
 
-#define MIB UINT64_C(1048576)
+#define MIB             UINT64_C(1048576)
+#define LIBRARY_VERSION 13000 /* where there is no driver */
 
 static struct session session = {.mu = PTHREAD_MUTEX_INITIALIZER};
 
-/* Written once, under init_mu, and read from then on. */
+static pthread_mutex_t init_mu = PTHREAD_MUTEX_INITIALIZER;
+
+/* Written under init_mu until `ready` is set, and read from then on. */
 static struct {
     _Atomic bool ready, forked;
-    int count, version;
+    int count;
     struct cuda_device devices[HW_MAX_GPUS];
 } self;
 
-static pthread_mutex_t init_mu = PTHREAD_MUTEX_INITIALIZER;
-
+/* A child of a process without CUDA may have its own. */
 static void forget_after_fork(void)
 {
-    if (!atomic_load(&self.ready))
-        return;
-    atomic_store(&self.forked, true);
+    if (atomic_load(&self.ready))
+        atomic_store(&self.forked, true);
+    (void)pthread_mutex_init(&init_mu, NULL);
     cuda_rows_forget(&session.state.rows);
     session_forget(&session);
 }
@@ -170,7 +172,6 @@ static CUresult find_devices(void)
     struct cuda_rows *rows = state_lock_cuda(&session.state, &hw);
     CUresult rc = rows != NULL ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
     if (rc == CUDA_SUCCESS) {
-        self.version = hw->cuda_version;
         self.count = choose_visible(all, list_devices(hw, all), self.devices);
         rc = self.count > 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
     }
@@ -180,18 +181,42 @@ static CUresult find_devices(void)
     return rc;
 }
 
+/* The call itself, with its faults. */
+static CUresult play_init(void)
+{
+    struct turn t = {0};
+    struct fault f;
+    if (!turn_begin(&t, &session, CALL_cuInit))
+        return CUDA_ERROR_NOT_INITIALIZED;
+    CUresult rc = turn_play(&t, HW_NONE, &f) ? f.value : CUDA_SUCCESS;
+    turn_end(&t, rc);
+    return rc;
+}
+
+static void leave(void)
+{
+    const struct hw *hw = NULL;
+    struct cuda_rows *rows = state_lock_cuda(&session.state, &hw);
+    if (rows != NULL)
+        cuda_rows_leave(rows);
+    state_unlock(&session.state);
+    (void)session_close(&session);
+}
+
 static CUresult init_once(void)
 {
     if (atomic_load(&self.ready))
-        return CUDA_SUCCESS;
+        return play_init();
     CUresult rc = code_of_open(session_open(&session));
     if (rc != CUDA_SUCCESS)
         return rc;
     rc = find_devices();
     if (rc == CUDA_SUCCESS)
+        rc = play_init();
+    if (rc == CUDA_SUCCESS)
         atomic_store(&self.ready, true);
     else
-        (void)session_close(&session);
+        leave();
     return rc;
 }
 
@@ -217,22 +242,37 @@ const struct cuda_device *cuda_device_at(CUdevice device)
 
 int cuda_driver_version(void)
 {
-    return self.version;
+    int version = LIBRARY_VERSION;
+    if (session_open(&session) != 0)
+        return version;
+    version = state_lock(&session.state)->cuda_version;
+    state_unlock(&session.state);
+    (void)session_close(&session);
+    return version;
 }
 
 /* --- Calls --- */
 
-CUresult cuda_enter(struct cuda_call *c, CUdevice device)
+static CUresult enter(struct cuda_call *c, const struct cuda_device *device)
 {
     struct fault f;
     if (!atomic_load(&self.ready) || atomic_load(&self.forked))
         return CUDA_ERROR_NOT_INITIALIZED;
     if (!turn_begin(&c->turn, &session, c->id))
         return CUDA_ERROR_NOT_INITIALIZED;
-    bool known = device >= 0 && device < self.count;
-    if (turn_play(&c->turn, known ? self.devices[device].gpu : HW_NONE, &f))
-        return f.value;
-    return known || device == CUDA_NO_DEVICE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    return turn_play(&c->turn, device != NULL ? device->gpu : HW_NONE, &f) ? f.value : CUDA_SUCCESS;
+}
+
+CUresult cuda_enter(struct cuda_call *c)
+{
+    return enter(c, NULL);
+}
+
+CUresult cuda_enter_device(struct cuda_call *c, CUdevice device)
+{
+    bool known = atomic_load(&self.ready) && device >= 0 && device < self.count;
+    CUresult rc = enter(c, known ? &self.devices[device] : NULL);
+    return rc == CUDA_SUCCESS && !known ? CUDA_ERROR_INVALID_DEVICE : rc;
 }
 
 CUresult cuda_leave(struct cuda_call *c, CUresult rc)
@@ -285,9 +325,14 @@ static bool has_room(struct cuda_rows *rows, const struct hw *hw, const struct c
     return bytes <= free_bytes(rows, hw, d);
 }
 
-static bool is_used_by_others(struct cuda_rows *rows, uint32_t gpu)
+static bool is_used_by_others(struct cuda_rows *rows, const struct hw *hw, uint32_t gpu)
 {
     (void)cuda_rows_sweep(rows);
+    for (size_t i = 0; i < hw->proc_reach; i++) {
+        const struct hw_proc *p = &hw->procs[i];
+        if (p->pid != 0 && !p->cuda && p->gpu == gpu && p->kind != PROC_GRAPHICS)
+            return true;
+    }
     for (size_t i = 0; i < rows->file->reach; i++) {
         const struct cuda_row *row = &rows->file->rows[i];
         if (row != rows->own && row->used && row->contexts[gpu] > 0)
@@ -296,13 +341,13 @@ static bool is_used_by_others(struct cuda_rows *rows, uint32_t gpu)
     return false;
 }
 
-static bool may_have_contexts(struct cuda_rows *rows, const struct hw_gpu *gpu, uint32_t index)
+static bool may_have_contexts(struct cuda_rows *rows, const struct hw *hw, uint32_t index)
 {
-    switch (gpu->compute_mode) {
+    switch (hw->gpus[index].compute_mode) {
     case CU_COMPUTEMODE_PROHIBITED:
         return false;
     case CU_COMPUTEMODE_EXCLUSIVE_PROCESS:
-        return !is_used_by_others(rows, index);
+        return !is_used_by_others(rows, hw, index);
     default:
         return true;
     }
@@ -314,7 +359,7 @@ static CUresult reserve(struct cuda_rows *rows, const struct hw *hw, const struc
     const struct hw_gpu *gpu = &hw->gpus[d->gpu];
     if (gpu->lost || gpu->removed || gpu->mig_current)
         return CUDA_ERROR_DEVICE_UNAVAILABLE;
-    if (contexts > 0 && !may_have_contexts(rows, gpu, d->gpu))
+    if (contexts > 0 && !may_have_contexts(rows, hw, d->gpu))
         return CUDA_ERROR_DEVICE_UNAVAILABLE;
     if (!has_room(rows, hw, d, bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -357,7 +402,7 @@ CUresult cuda_room(const struct cuda_device *d, size_t *ret_free, size_t *ret_to
     return rows != NULL ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
 
-CUresult cuda_look(const struct cuda_device *d, struct hw_gpu *ret)
+CUresult cuda_gpu_now(const struct cuda_device *d, struct hw_gpu *ret)
 {
     const struct hw *hw = NULL;
     struct cuda_rows *rows = state_lock_cuda(&session.state, &hw);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One process's side of CUDA: initialisation, the devices it sees, and the common parts of all
- * calls (session.h has those shared with other libraries' calls).
+ * calls (what
+ * they share with other libraries' calls is in session.h).
  *
  * Each function of the API is written
  *
  *    struct cuda_call c = {.id = CALL_cuDeviceGetName};
- *    CUresult rc = cuda_enter(&c, device);
+ *    CUresult rc = cuda_enter_device(&c, device);
  *    if (rc == CUDA_SUCCESS)
  *        rc = ...
  *    return cuda_leave(&c, rc);
@@ -21,9 +22,6 @@
 #include "sim/cuda.h"
 #include "sim/session.h"
 
-/* For calls that concern no device. */
-#define CUDA_NO_DEVICE (-1)
-
 /* Fixed from cuInit on. */
 struct cuda_device {
     uint32_t gpu; /* its index in the hardware */
@@ -37,12 +35,14 @@ struct cuda_call {
     struct turn turn;
 };
 
-/* Initialises the process. Repeated calls have no effect. */
+/* The call cuInit. Repeated ones initialise nothing more. */
 CUresult cuda_init(void);
 
-/* Begins the call `c->id`; SUCCESS, or the code with which to end it. A device has to be one that
- * is seen. */
-CUresult cuda_enter(struct cuda_call *c, CUdevice device);
+/* Begins the call `c->id`; SUCCESS, or the code with which to end it. */
+CUresult cuda_enter(struct cuda_call *c);
+
+/* The same for one that concerns a device: INVALID_DEVICE for none that is seen. */
+CUresult cuda_enter_device(struct cuda_call *c, CUdevice device);
 
 /* Ends it; call it in any case. Returns the function's result. */
 CUresult cuda_leave(struct cuda_call *c, CUresult rc);
@@ -54,7 +54,7 @@ __attribute__((format(printf, 2, 3))) void cuda_args(struct cuda_call *c, const 
 int cuda_device_count(void);
 const struct cuda_device *cuda_device_at(CUdevice device);
 
-/* CUDA's version of the driver, as 1000 × major + 10 × minor. */
+/* The driver's version of CUDA, as 1000 × major + 10 × minor; needs no cuInit. */
 int cuda_driver_version(void);
 
 /*
@@ -68,5 +68,5 @@ void cuda_give_back(const struct cuda_device *d, uint64_t bytes, unsigned int co
 /* The bytes that programs can have of a card, and what is left of them. */
 CUresult cuda_room(const struct cuda_device *d, size_t *ret_free, size_t *ret_total);
 
-/* The hardware's own entry of the card, for a look at what changes (its compute mode, say). */
-CUresult cuda_look(const struct cuda_device *d, struct hw_gpu *ret);
+/* The card as it is now (its compute mode, say). */
+CUresult cuda_gpu_now(const struct cuda_device *d, struct hw_gpu *ret);

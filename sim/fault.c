@@ -205,8 +205,12 @@ const char *code_name(enum call_library library, int code)
 {
     if (library == LIBRARY_MXSML)
         return mxsml_code_name(code);
-    const char *of_cuda = library == LIBRARY_CUDA ? cuda_code_name(code) : NULL;
-    return of_cuda != NULL ? of_cuda : nvml_code_name(code);
+    if (library != LIBRARY_CUDA)
+        return nvml_code_name(code);
+    const char *name = cuda_code_name(code);
+    if (name != NULL)
+        return name;
+    return code < 0 ? "KILLED" : "UNNAMED";
 }
 
 const char *code_at(enum call_library library, size_t i)

@@ -122,7 +122,7 @@ struct hw {
     struct hw_gpu gpus[HW_MAX_GPUS];
     struct mx_card mx_cards[MX_MAX_CARDS];
     uint32_t cuda_procs; /* number of entries with `cuda` */
-    uint32_t proc_reach; /* entries from here on were never used, and are never touched */
+    uint32_t proc_reach; /* entries from here on hold nothing that counts */
     struct hw_proc procs[HW_MAX_PROCS];
 };
 

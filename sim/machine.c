@@ -40,7 +40,7 @@ unsigned int machine_detach(struct hw *hw, uint32_t pid, uint32_t gpu)
     unsigned int gone = 0;
     for (size_t i = 0; i < hw->proc_reach; i++) {
         struct hw_proc *p = &hw->procs[i];
-        if (p->pid != pid || (gpu != HW_NONE && p->gpu != gpu))
+        if (p->pid != pid || p->cuda || (gpu != HW_NONE && p->gpu != gpu))
             continue;
         *p = (struct hw_proc){0};
         gone++;

@@ -126,7 +126,9 @@ int state_open(struct state *s, const char *path, state_fill_fn *fill, void *arg
     bool mapped =
         s->file != NULL && fstat(s->fd, &st) == 0 && st.st_size >= (off_t)sizeof(*s->file);
     if (mapped && layout_fits(s->fd, s->file)) {
-        (void)snprintf(s->path, sizeof(s->path), "%s", path != NULL ? path : "");
+        /* Absolute: the rows beside it are opened later. */
+        if (path == NULL || realpath(path, s->path) == NULL)
+            s->path[0] = '\0';
         (void)pthread_mutex_init(&s->mu, NULL);
         for (size_t i = 0; i < LIBRARY_COUNT; i++)
             (void)pthread_mutex_init(&s->driver_mu[i], NULL);
@@ -176,13 +178,28 @@ static bool open_rows(struct state *s)
     return cuda_rows_open(&s->rows, s->path[0] != '\0' ? s->path : NULL);
 }
 
-/* Entries of CUDA's processes are no part of a change: each lock writes them anew. */
+static bool has_same_procs(const struct hw *a, const struct hw *b)
+{
+    return a->proc_reach == b->proc_reach && a->cuda_procs == b->cuda_procs &&
+           memcmp(a->procs, b->procs, a->proc_reach * sizeof(a->procs[0])) == 0;
+}
+
+/*
+ * CUDA's processes come and go without a call of any library: who locks writes down those that
+ * live, which is a change like others, but for the clients, who are told of none.
+ */
 const struct hw *state_lock(struct state *s)
 {
     struct hw *hw = lock_hw(s);
     if (atomic_load(&s->file->has_cuda) == 0 || !open_rows(s))
         return hw;
-    if (cuda_rows_fold(&s->rows, hw) == 0)
+    struct hw *draft = state_begin(s);
+    unsigned int rows = cuda_rows_fold(&s->rows, draft);
+    if (!has_same_procs(hw, draft)) {
+        atomic_store(&s->file->active, 1 - atomic_load(&s->file->active));
+        hw = draft;
+    }
+    if (rows == 0)
         atomic_store(&s->file->has_cuda, 0);
     return hw;
 }

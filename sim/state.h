@@ -108,7 +108,7 @@ void state_close(struct state *s);
 void state_format(struct state_file *file);
 
 /* Locks and returns the active hardware, which stays as it is until state_unlock; its processes are
- * those that live. */
+ * those that live, unless the rows of CUDA's (cuda_rows.h) cannot be opened. */
 const struct hw *state_lock(struct state *s);
 void state_unlock(struct state *s);
 

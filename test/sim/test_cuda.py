@@ -114,7 +114,32 @@ def test_devices_are_the_cards_as_nvml_has_them(worker):
         assert worker.says(f"cu('cuDeviceTotalMem_v2', c.c_size_t, {i})") == ROOM
         assert [worker.says(f"cu('cuDeviceGetAttribute', c.c_int, {a}, {i})") for a in (75, 76, 16)] == [9, 0, 132]
     assert worker.says("cu('cuDeviceGet', c.c_int, 2)") == -INVALID_DEVICE
-    assert worker.says("cu('cuDeviceGet', c.c_int, 2**32 - 1)") == -INVALID_DEVICE
+
+
+OF_DEVICES = [
+    "'cuDeviceGet', c.c_int, {}",
+    "'cuDeviceTotalMem_v2', c.c_size_t, {}",
+    "'cuDevicePrimaryCtxRetain', c.c_void_p, {}",
+    "'cuDevicePrimaryCtxRelease_v2', {}",
+    "'cuDevicePrimaryCtxReset_v2', {}",
+    "'cuDevicePrimaryCtxGetState', {}, c.c_uint, c.c_int",
+    "'cuDevicePrimaryCtxSetFlags_v2', {}, 0",
+    "'cuCtxCreate_v2', c.c_void_p, 0, {}",
+]
+
+
+@pytest.mark.parametrize("call", OF_DEVICES)
+def test_a_device_that_is_not_there_is_refused(worker, call):
+    for device in (2, 16, -1, 2**31 - 1, -(2**31)):
+        assert worker.says(f"cu({call.format(f'c.c_int({device})')})") == -INVALID_DEVICE
+
+
+def test_who_asks_for_the_version_is_not_initialised(client):
+    one = client()
+    assert one.says("cu('cuDriverGetVersion', c.c_int)") == 13000
+    assert one.says("cu('cuDeviceGetCount', c.c_int)") == -NOT_INITIALIZED
+    child = "(os._exit(cu.code('cuInit', 0)) if not (pid := os.fork()) else os.waitpid(pid, 0)[1] >> 8)"
+    assert one.says(child) == 0 and listed() == {}
 
 
 VISIBLE = [("1,0", [1, 0]), ("1", [1]), ("0,7,1", [0]), ("{1}", [1]), ("{1:.12},0", [1, 0])]
@@ -225,6 +250,15 @@ def test_memory_ends_with_its_context(worker):
     assert used() == 0 and worker.says("cu.alloc(1)") == -DESTROYED
 
 
+def test_a_context_that_is_reset_stays_retained(worker):
+    worker.says("cu('cuDevicePrimaryCtxReset_v2', 0)")
+    worker.says("cu('cuDevicePrimaryCtxRetain', c.c_void_p, 0)")
+    worker.says("cu('cuDevicePrimaryCtxRelease_v2', 0)")
+    assert worker.says("cu('cuDevicePrimaryCtxGetState', 0, c.c_uint, c.c_int)") == (0, 1)
+    worker.says("cu('cuDevicePrimaryCtxRelease_v2', 0)")
+    assert worker.says("cu('cuDevicePrimaryCtxGetState', 0, c.c_uint, c.c_int)") == (0, 0)
+
+
 # --- Processes ---
 
 
@@ -276,6 +310,11 @@ def test_a_card_with_a_context_is_busy(worker):
     assert nv.nvmlDeviceSetMigMode(device, 1) == nv.NVML_SUCCESS
 
 
+def test_simctl_ends_no_process_of_cudas(h100, worker):
+    assert h100.ctl("detach", "--pid", worker.pid, ok=False).returncode != 0
+    assert listed() == {worker.pid: CONTEXT}
+
+
 def test_an_exclusive_card_is_the_first_process_own(worker, client):
     nv.nvmlDeviceSetComputeMode(nv.nvmlDeviceGetHandleByIndex(0), nv.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS)
     other = client()
@@ -290,9 +329,13 @@ def test_a_card_that_is_lost_takes_no_more_work(h100, worker):
     assert worker.says("cu.alloc(1)") == -UNAVAILABLE
 
 
-def test_faults_and_the_log_are_of_cudas_calls_too(h100, worker):
+def test_faults_and_the_log_are_of_cudas_calls_too(h100, worker, client):
     h100.ctl("fault", "add", "--call", "cuMemAlloc", "--nth", 2, "--action", "fail:OUT_OF_MEMORY")
     assert worker.says("cu.alloc(1)") > 0 and worker.says("cu.alloc(7)") == -OUT_OF_MEMORY and worker.says("cu.alloc(1)") > 0
+    h100.ctl("fault", "add", "--call", "cuInit", "--action", "fail:UNKNOWN")
+    other = client()
+    assert other.says("cu('cuInit', 0)") == -999 and other.says("cu('cuDeviceGetCount', c.c_int)") == -NOT_INITIALIZED
+    assert other.says("cu.init(0)") is None
     record = [r for r in h100.log("--mutating") if r["call"] == "cuMemAlloc_v2"][1]
     assert (record["resultName"], record["gpu"], record["pid"]) == ("CUDA_ERROR_OUT_OF_MEMORY", 0, worker.pid)
     refused = h100.ctl("fault", "add", "--call", "cuInit", "--action", "fail:BusyDevice", ok=False)
