@@ -2,11 +2,13 @@
 """CUDA's driver API as a client sees it: its codes, and short ways to call it. Run as a program it is a client: see client()."""
 import ctypes as c
 import os
+import pathlib
 import subprocess
 import sys
 import traceback
 
-from conftest import OUT
+# As conftest has it, which a client does without: it looks for NVIDIA's own client first.
+OUT = pathlib.Path(__file__).resolve().parents[2] / "build" / os.environ.get("VARIANT", "release") / "sim"
 
 INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, UNAVAILABLE, NO_DEVICE, INVALID_DEVICE = 1, 2, 3, 46, 100, 101
 INVALID_CONTEXT, NOT_FOUND, DESTROYED, DRIVER_MISMATCH = 201, 500, 709, 803
