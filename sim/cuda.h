@@ -72,7 +72,7 @@ enum {
 
 enum { CU_CTX_SCHED_MASK = 0x07, CU_CTX_FLAGS_MASK = 0xFF };
 
-/* What cuGetProcAddress_v2 says beside the pointer. */
+/* The status that cuGetProcAddress_v2 writes beside the pointer. */
 enum {
     CU_GET_PROC_ADDRESS_SUCCESS = 0,
     CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND = 1,

@@ -30,12 +30,12 @@ __attribute__((constructor)) static void watch_forks(void)
     (void)pthread_atfork(/* prepare= */ NULL, /* parent= */ NULL, unlock_after_fork);
 }
 
-void contexts_lock(void)
+static void lock(void)
 {
     (void)pthread_mutex_lock(&mu);
 }
 
-void contexts_unlock(void)
+static void unlock(void)
 {
     (void)pthread_mutex_unlock(&mu);
 }
@@ -69,7 +69,8 @@ static struct cuda_context *top(void)
     return stack.depth > 0 ? stack.at[stack.depth - 1] : NULL;
 }
 
-CUresult context_current(struct cuda_context **ret)
+/* Locked. */
+static CUresult find_current(struct cuda_context **ret)
 {
     *ret = top();
     return check(*ret);
@@ -78,18 +79,18 @@ CUresult context_current(struct cuda_context **ret)
 CUresult context_enter(struct cuda_call *c, struct cuda_context **ret)
 {
     *ret = NULL;
-    contexts_lock();
+    lock();
     bool has_one = check(top()) == CUDA_SUCCESS;
     CUdevice device = has_one ? top()->device : 0;
-    contexts_unlock();
+    unlock();
     CUresult rc = has_one ? cuda_enter_device(c, device) : cuda_enter(c);
     if (rc != CUDA_SUCCESS)
         return rc;
-    contexts_lock();
-    rc = context_current(ret);
+    lock();
+    rc = find_current(ret);
     if (rc == CUDA_SUCCESS)
         return rc;
-    contexts_unlock();
+    unlock();
     *ret = NULL;
     return rc;
 }
@@ -97,7 +98,7 @@ CUresult context_enter(struct cuda_call *c, struct cuda_context **ret)
 CUresult context_leave(struct cuda_call *c, struct cuda_context *context, CUresult rc)
 {
     if (context != NULL)
-        contexts_unlock();
+        unlock();
     return cuda_leave(c, rc);
 }
 
@@ -129,7 +130,6 @@ static CUresult retain(CUdevice device, CUcontext *ret)
 {
     struct cuda_context *c = &primaries[device];
     c->device = device;
-    c->primary = true;
     CUresult rc = c->live ? CUDA_SUCCESS : begin(c);
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -142,10 +142,10 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
     struct cuda_call c = {.id = CALL_cuDevicePrimaryCtxRetain};
     CUresult rc = cuda_enter_device(&c, device);
-    contexts_lock();
+    lock();
     if (rc == CUDA_SUCCESS)
         rc = context != NULL ? retain(device, context) : CUDA_ERROR_INVALID_VALUE;
-    contexts_unlock();
+    unlock();
     return cuda_leave(&c, rc);
 }
 
@@ -153,26 +153,26 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
     struct cuda_call c = {.id = CALL_cuDevicePrimaryCtxRelease_v2};
     CUresult rc = cuda_enter_device(&c, device);
-    contexts_lock();
+    lock();
     if (rc == CUDA_SUCCESS && primaries[device].retained == 0)
         rc = CUDA_ERROR_INVALID_CONTEXT;
     if (rc == CUDA_SUCCESS && --primaries[device].retained == 0 && primaries[device].live)
         end(&primaries[device]);
-    contexts_unlock();
+    unlock();
     return cuda_leave(&c, rc);
 }
 
-/* It stays retained as often as it was, and begins anew when it is retained once more. */
+/* A context that is reset stays retained as often as it was; the next Retain begins it anew. */
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
     struct cuda_call c = {.id = CALL_cuDevicePrimaryCtxReset_v2};
     CUresult rc = cuda_enter_device(&c, device);
-    contexts_lock();
+    lock();
     if (rc == CUDA_SUCCESS && primaries[device].live) {
         end(&primaries[device]);
         primaries[device].flags = 0;
     }
-    contexts_unlock();
+    unlock();
     return cuda_leave(&c, rc);
 }
 
@@ -182,12 +182,12 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *a
     CUresult rc = cuda_enter_device(&c, device);
     if (rc == CUDA_SUCCESS && (flags == NULL || active == NULL))
         rc = CUDA_ERROR_INVALID_VALUE;
-    contexts_lock();
+    lock();
     if (rc == CUDA_SUCCESS) {
         *flags = primaries[device].flags;
         *active = primaries[device].live;
     }
-    contexts_unlock();
+    unlock();
     return cuda_leave(&c, rc);
 }
 
@@ -197,10 +197,10 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
     CUresult rc = cuda_enter_device(&c, device);
     if (rc == CUDA_SUCCESS && !are_flags(flags))
         rc = CUDA_ERROR_INVALID_VALUE;
-    contexts_lock();
+    lock();
     if (rc == CUDA_SUCCESS)
         primaries[device].flags = flags;
-    contexts_unlock();
+    unlock();
     return cuda_leave(&c, rc);
 }
 
@@ -240,10 +240,10 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
 {
     struct cuda_call c = {.id = CALL_cuCtxCreate_v2};
     CUresult rc = cuda_enter_device(&c, device);
-    contexts_lock();
+    lock();
     if (rc == CUDA_SUCCESS)
         rc = create(context, flags, device);
-    contexts_unlock();
+    unlock();
     return cuda_leave(&c, rc);
 }
 
@@ -251,7 +251,7 @@ CUresult cuCtxDestroy_v2(CUcontext context)
 {
     struct cuda_call c = {.id = CALL_cuCtxDestroy_v2};
     CUresult rc = cuda_enter(&c);
-    contexts_lock();
+    lock();
     if (rc == CUDA_SUCCESS)
         rc = check(context);
     if (rc == CUDA_SUCCESS && is_primary(context))
@@ -261,7 +261,7 @@ CUresult cuCtxDestroy_v2(CUcontext context)
         if (top() == context)
             stack.depth--;
     }
-    contexts_unlock();
+    unlock();
     return cuda_leave(&c, rc);
 }
 
@@ -271,12 +271,12 @@ CUresult cuCtxPushCurrent_v2(CUcontext context)
 {
     struct cuda_call c = {.id = CALL_cuCtxPushCurrent_v2};
     CUresult rc = cuda_enter(&c);
-    contexts_lock();
+    lock();
     if (rc == CUDA_SUCCESS)
         rc = check(context);
     if (rc == CUDA_SUCCESS)
         rc = push(context);
-    contexts_unlock();
+    unlock();
     return cuda_leave(&c, rc);
 }
 
@@ -299,10 +299,10 @@ CUresult cuCtxSetCurrent(CUcontext context)
 {
     struct cuda_call c = {.id = CALL_cuCtxSetCurrent};
     CUresult rc = cuda_enter(&c);
-    contexts_lock();
+    lock();
     if (rc == CUDA_SUCCESS && context != NULL)
         rc = check(context);
-    contexts_unlock();
+    unlock();
     if (rc == CUDA_SUCCESS) {
         stack.depth -= stack.depth > 0;
         if (context != NULL)
@@ -353,16 +353,16 @@ CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version)
     CUresult rc = cuda_enter(&c);
     if (rc == CUDA_SUCCESS && version == NULL)
         rc = CUDA_ERROR_INVALID_VALUE;
-    contexts_lock();
+    lock();
     if (rc == CUDA_SUCCESS)
         rc = check(context != NULL ? context : top());
-    contexts_unlock();
+    unlock();
     if (rc == CUDA_SUCCESS)
         *version = API_VERSION;
     return cuda_leave(&c, rc);
 }
 
-/* All that is there so far is done when its call returns. */
+/* Nothing is waited for: every call is done when it returns. */
 CUresult cuCtxSynchronize(void)
 {
     struct cuda_call c = {.id = CALL_cuCtxSynchronize};

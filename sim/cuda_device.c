@@ -77,7 +77,7 @@ static CUresult enter_device(struct cuda_call *c, CUdevice device, const void *r
     return rc == CUDA_SUCCESS && ret == NULL ? CUDA_ERROR_INVALID_VALUE : rc;
 }
 
-/* Cut where the caller's room ends. */
+/* The name is cut where the caller's room ends. */
 CUresult cuDeviceGetName(char *name, int len, CUdevice device)
 {
     struct cuda_call c = {.id = CALL_cuDeviceGetName};
@@ -118,7 +118,7 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
     return device_uuid(CALL_cuDeviceGetUuid, uuid, device);
 }
 
-/* Of a MIG device it would be the instance's: there is none here. */
+/* The UUID of a MIG device would be its instance's: there is none here. */
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
     return device_uuid(CALL_cuDeviceGetUuid_v2, uuid, device);
@@ -163,8 +163,8 @@ static CUresult attribute(const struct cuda_device *d, int which, int *ret)
     return rc;
 }
 
-/* Of the others those below the last one here are 0, and those above it INVALID_VALUE: not there
- * yet. */
+/* An attribute without a value here is 0 below the last one that has one, and INVALID_VALUE above
+ * it: not there yet. */
 CUresult cuDeviceGetAttribute(int *value, int which, CUdevice device)
 {
     struct cuda_call c = {.id = CALL_cuDeviceGetAttribute};

@@ -32,7 +32,8 @@ static entry_fn *find(const char *name, int version, int *ret_status)
     return found;
 }
 
-/* 1: without the functions for a default stream of each thread; 2: with them. None is here yet. */
+/* Flags: 1 without the functions for a default stream of each thread, 2 with them. None is here
+ * yet. */
 static bool is_asked_well(const char *symbol, void *const *function, int version, uint64_t flags)
 {
     return symbol != NULL && function != NULL && version > 0 && flags <= 2;

@@ -60,7 +60,8 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, s
     return context_leave(&c, context, rc);
 }
 
-/* The address where it begins, of whichever context of this process; 0 is none, and no error. */
+/* An allocation is freed by the address where it begins, in whichever context; 0 is none, and no
+ * error. */
 CUresult cuMemFree_v2(CUdeviceptr pointer)
 {
     struct cuda_call c = {.id = CALL_cuMemFree_v2};

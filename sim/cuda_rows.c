@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -59,15 +60,29 @@ static bool map_rows(struct cuda_rows *r)
     return false;
 }
 
+/* Whoever finds the file may write to it: the containers' processes have other users. */
+static void create_file(const char *path)
+{
+    char name[PATH_MAX];
+    if (snprintf(name, sizeof(name), "%s.XXXXXX", path) >= (int)sizeof(name))
+        return;
+    int fd = mkostemp(name, O_CLOEXEC);
+    if (fd < 0)
+        return;
+    /* Whether it is there now, or another process was first, is what the caller's open finds out. */
+    bool made = fchmod(fd, 0666) == 0 && link(name, path) == 0;
+    (void)made;
+    (void)close(fd);
+    (void)unlink(name);
+}
+
 static int open_file(const char *path)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd >= 0 || errno != ENOENT)
         return fd;
-    mode_t mask = umask(0); /* the containers' processes have other users */
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    (void)umask(mask);
-    return fd;
+    create_file(path);
+    return open(path, O_RDWR | O_CLOEXEC);
 }
 
 bool cuda_rows_open(struct cuda_rows *r, const char *state_path)
@@ -166,8 +181,8 @@ uint64_t cuda_rows_bytes(const struct cuda_rows *r, uint32_t gpu)
     return sum;
 }
 
-/* As it is known here; 0 for one that is not: of a PID namespace that is not below ours. F_GETLK
- * hides this process's own locks, and one that was lost looks the same. */
+/* The process's id as it is known here; 0 for one that is not: of a PID namespace that is not below
+ * ours. F_GETLK hides this process's own locks, and one that was lost looks the same. */
 static pid_t pid_of(const struct cuda_rows *r, size_t row)
 {
     const struct cuda_row *of = &r->file->rows[row];

@@ -69,7 +69,7 @@ static bool is_before(const struct cuda_device *a, const struct cuda_device *b)
     return a->bus != b->bus ? a->bus < b->bus : a->device < b->device;
 }
 
-/* All that can be seen, in the order of their addresses. */
+/* Lists the cards that can be seen, in the order of their addresses. */
 static int list_devices(const struct hw *hw, struct cuda_device *ret)
 {
     int n = 0;
@@ -122,8 +122,7 @@ static bool has_device(const struct cuda_device *list, int n, const struct cuda_
     return false;
 }
 
-/* The list ends before the first word that is no device; one that comes twice leaves none at all.
- * */
+/* The list ends before the first word that is no device; a device that comes twice leaves none. */
 static int choose_visible(const struct cuda_device *all, int n, struct cuda_device *ret)
 {
     const char *wish = getenv("CUDA_VISIBLE_DEVICES");
@@ -297,7 +296,7 @@ static uint64_t total_bytes(const struct model *m)
     return (m->memory_mib - m->reserved_mib) * MIB;
 }
 
-/* Of processes that are not CUDA's here: those of simctl. */
+/* The bytes of processes that simctl attached. */
 static uint64_t attached_bytes(const struct hw *hw, uint32_t gpu)
 {
     uint64_t sum = 0;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One process's side of CUDA: initialisation, the devices it sees, and the common parts of all
- * calls (what
- * they share with other libraries' calls is in session.h).
+ * calls. What they share with other libraries' calls is in session.h.
  *
  * Each function of the API is written
  *

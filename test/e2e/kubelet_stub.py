@@ -313,7 +313,7 @@ class KubeletStub:
         now.close()
 
     def lose(self, resource):
-        """A plugin was disconnected: its devices stay known, and none is healthy. One that is still asked for its options has none."""
+        """A plugin was disconnected: its devices stay known, and none is healthy. A plugin that is still asked for its options has no devices yet."""
         if resource not in self.endpoints:
             return
         self.history.append((resource, len(self.healthy.get(resource, ())), 0))

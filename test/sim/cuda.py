@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA's driver API as a client sees it: its codes, and short ways to call it. Run as a program it is a client: see client()."""
+"""CUDA's driver API as a client sees it: its codes, and short ways to call it. Run as a program it is the other side of Client."""
 import ctypes as c
 import os
 import pathlib
@@ -11,7 +11,7 @@ import traceback
 OUT = pathlib.Path(__file__).resolve().parents[2] / "build" / os.environ.get("VARIANT", "release") / "sim"
 
 INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, UNAVAILABLE, NO_DEVICE, INVALID_DEVICE = 1, 2, 3, 46, 100, 101
-INVALID_CONTEXT, NOT_FOUND, DESTROYED, DRIVER_MISMATCH = 201, 500, 709, 803
+INVALID_CONTEXT, NOT_FOUND, DESTROYED = 201, 500, 709
 MIB, GRANULE, CONTEXT = 1 << 20, 2 << 20, 448 << 20
 
 

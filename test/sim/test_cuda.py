@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The simulated CUDA driver: devices, contexts, memory, and what NVML shows of its processes."""
 import ctypes as c
-import os
 import random
 import re
 import subprocess
