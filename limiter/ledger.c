@@ -125,8 +125,8 @@ int ledger_hold(enum ledger_kind kind, uint64_t key, int more, struct ledger_ent
     (void)pthread_mutex_lock(&mu);
     struct ledger_entry *e = find(kind, key);
     if (e != NULL) {
-        left = e->holds + more;
-        e->holds = (uint16_t)(left > 0 ? left : 0);
+        left = e->holds == UINT16_MAX ? UINT16_MAX : e->holds + more;
+        e->holds = (uint16_t)(left < 0 ? 0 : left < UINT16_MAX ? left : UINT16_MAX);
         *ret = *e;
         if (left <= 0)
             erase(e);
