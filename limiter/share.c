@@ -180,12 +180,12 @@ static bool take_slot(void)
 
 static void lock_usage(void)
 {
-    word_lock(&self.usage->lock, &self.usage->lock_started, &self.own);
+    word_lock(&self.usage->lock, &self.own);
 }
 
 static void unlock_usage(void)
 {
-    word_unlock(&self.usage->lock, &self.usage->lock_started);
+    word_unlock(&self.usage->lock);
 }
 
 static bool attach(void)
