@@ -82,7 +82,7 @@ struct terms {
  * is of a process that has ended. */
 struct usage_process {
     uint32_t pid;     /* (atomic) in its PID namespace, ... */
-    uint32_t pid_ns;  /* ... which has this inode */
+    uint32_t pid_ns;  /* (atomic) ... which has this inode */
     uint64_t started; /* (atomic) starttime of /proc/<pid>/stat, in clock ticks since boot */
     uint64_t reserved[6];
 };
