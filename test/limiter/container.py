@@ -4,6 +4,8 @@ and the folder of the share, written here as the agent writes it (limiter/region
 import os
 import pathlib
 import struct
+import subprocess
+import sys
 import uuid
 
 from cuda import MIB, Client
@@ -61,6 +63,7 @@ def usage():
 class Container:
     def __init__(self, machine, path, shares):
         self.machine, self.path, self.clients = machine, path, []
+        self.built = BUILT  # the folder whose limiter/ and sim/ it gets
         self.share = path / "share"
         for folder in (self.share, path / "scratch"):
             folder.mkdir(parents=True)
@@ -72,7 +75,14 @@ class Container:
     @property
     def enter(self):
         """The words before a command that runs it in the container."""
-        return ["unshare", "--mount", "sh", "-c", ENTER, "container", str(self.path), str(BUILT)]
+        return ["unshare", "--mount", "sh", "-c", ENTER, "container", str(self.path), str(self.built)]
+
+    def environment(self, **more):
+        return dict(self.machine.env, PYTHONPATH=os.pathsep.join(sys.path), **more)
+
+    def run(self, *words, **env):
+        """A command in the container, to its end."""
+        return subprocess.run([*self.enter, *map(str, words)], env=self.environment(**env), text=True, capture_output=True, timeout=100)
 
     def client(self, **env):
         self.clients.append(Client(self.machine, *self.enter, LIBCUDA="libcuda.so.1", **env))
