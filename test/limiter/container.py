@@ -22,6 +22,7 @@ mount -t overlay container -o "lowerdir=/usr/lib,upperdir=$1/scratch/upper,workd
 mkdir -p /usr/lib/cleave/real
 place() { [ ! -e "$1" ] || { touch "$2"; mount --bind "$1" "$2"; }; }
 place "$2/limiter/libcleave-cuda.so" /usr/lib/x86_64-linux-gnu/libcuda.so.1
+place "$2/limiter/libcleave-cuda.so" /usr/lib/x86_64-linux-gnu/libcuda.so
 place "$2/limiter/libcleave-nvml.so" /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1
 place "$2/sim/libcuda.so.1" /usr/lib/cleave/real/libcuda.so.1
 place "$2/sim/libnvidia-ml.so.1" /usr/lib/cleave/real/libnvidia-ml.so.1
@@ -80,9 +81,10 @@ class Container:
     def environment(self, **more):
         return dict(self.machine.env, PYTHONPATH=os.pathsep.join(sys.path), **more)
 
-    def run(self, *words, **env):
+    def run(self, *words, stdin=None, **env):
         """A command in the container, to its end."""
-        return subprocess.run([*self.enter, *map(str, words)], env=self.environment(**env), text=True, capture_output=True, timeout=100)
+        command = [*self.enter, *map(str, words)]
+        return subprocess.run(command, env=self.environment(**env), text=True, input=stdin, capture_output=True, timeout=100)
 
     def client(self, **env):
         self.clients.append(Client(self.machine, *self.enter, LIBCUDA="libcuda.so.1", **env))
