@@ -5,6 +5,7 @@
 #include "limiter/charge.h"
 #include "limiter/device.h"
 #include "limiter/overhead.h"
+#include "limiter/pools.h"
 #include "limiter/real.h"
 #include "limiter/share.h"
 
@@ -63,6 +64,7 @@ static void end(CUcontext context)
         return;
     charge_end_context(e.key);
     overhead_give_back(e.card);
+    pools_settle();
 }
 
 static bool is_active(CUdevice device)
@@ -117,6 +119,22 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
     CREATE(context, device, real.cuCtxCreate_v2(context, flags, device));
 }
 
+CUresult cuCtxCreate(CUcontext *context, unsigned int flags, CUdevice device)
+{
+    CREATE(context, device, real.cuCtxCreate(context, flags, device));
+}
+
+CUresult cuCtxCreate_v3(CUcontext *context, void *affinities, int n, unsigned int flags,
+                        CUdevice device)
+{
+    CREATE(context, device, real.cuCtxCreate_v3(context, affinities, n, flags, device));
+}
+
+CUresult cuCtxCreate_v4(CUcontext *context, void *params, unsigned int flags, CUdevice device)
+{
+    CREATE(context, device, real.cuCtxCreate_v4(context, params, flags, device));
+}
+
 #define DESTROY(context, call)                                                                     \
     lock();                                                                                        \
     CUresult rc = call;                                                                            \
@@ -127,6 +145,11 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
 CUresult cuCtxDestroy_v2(CUcontext context)
 {
     DESTROY(context, real.cuCtxDestroy_v2(context));
+}
+
+CUresult cuCtxDestroy(CUcontext context)
+{
+    DESTROY(context, real.cuCtxDestroy(context));
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
@@ -145,4 +168,16 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
     lock();
     return unlock(let_go(real.cuDevicePrimaryCtxReset_v2(device), device));
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice device)
+{
+    lock();
+    return unlock(let_go(real.cuDevicePrimaryCtxRelease(device), device));
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice device)
+{
+    lock();
+    return unlock(let_go(real.cuDevicePrimaryCtxReset(device), device));
 }

@@ -135,12 +135,12 @@ int ledger_hold(enum ledger_kind kind, uint64_t key, int more, struct ledger_ent
     return left;
 }
 
-void ledger_end(uint64_t context, void (*fn)(const struct ledger_entry *e))
+void ledger_end(uint64_t owner, void (*fn)(const struct ledger_entry *e))
 {
     (void)pthread_mutex_lock(&mu);
     for (size_t i = 0; i < table.size; i++) {
         /* Another entry may come to stand where one is erased. */
-        while (table.at[i].used != 0 && table.at[i].context == context) {
+        while (table.at[i].used != 0 && table.at[i].owner == owner) {
             fn(&table.at[i]);
             erase(&table.at[i]);
         }

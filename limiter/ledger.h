@@ -15,13 +15,17 @@ enum ledger_kind {
     LEDGER_ARRAY,
     LEDGER_EXTERNAL,
     LEDGER_PHYSICAL,
-    LEDGER_CONTEXT
+    LEDGER_MAPPING,
+    LEDGER_CONTEXT,
+    LEDGER_LIMIT,
+    LEDGER_GRAPH,
 };
 
 struct ledger_entry {
     uint64_t key;
     uint64_t bytes;
-    uint64_t context; /* with whose end it is freed; 0: with none's */
+    uint64_t
+        owner; /* the context with whose end it is freed, or the handle that is mapped; 0: none */
     uint8_t kind;
     int8_t card;    /* the index of its share; -1: it is not counted */
     uint16_t holds; /* how often it has to be let go of */
@@ -38,4 +42,4 @@ bool ledger_take(enum ledger_kind kind, uint64_t key, struct ledger_entry *ret);
 int ledger_hold(enum ledger_kind kind, uint64_t key, int more, struct ledger_entry *ret);
 
 /* Takes out all entries of a context; fn is told of each, and may not come back here. */
-void ledger_end(uint64_t context, void (*fn)(const struct ledger_entry *e));
+void ledger_end(uint64_t owner, void (*fn)(const struct ledger_entry *e));
