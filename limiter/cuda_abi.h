@@ -26,6 +26,7 @@ typedef uint64_t CUdeviceptr;
 typedef uint32_t CUdeviceptr_v1;
 typedef struct cuda_context *CUcontext;
 typedef struct cuda_stream *CUstream;
+typedef struct cuda_event *CUevent;
 typedef struct cuda_array *CUarray;
 typedef struct cuda_mipmapped_array *CUmipmappedArray;
 typedef struct cuda_pool *CUmemoryPool;
@@ -90,6 +91,12 @@ struct external_memory {
     int type;
     void *handle[2];
     uint64_t bytes;
+};
+
+/* CUlaunchConfig */
+struct launch_config {
+    unsigned int grid[3], block[3], shared_bytes;
+    CUstream stream;
 };
 
 /* CUDA_MEM_ALLOC_NODE_PARAMS */

@@ -29,7 +29,8 @@ struct ledger_entry {
     uint8_t kind;
     int8_t card;    /* the index of its share; -1: it is not counted */
     uint16_t holds; /* how often it has to be let go of */
-    uint32_t used;
+    int16_t device; /* of a graph's entry */
+    uint16_t used;
 };
 
 /* Notes what has been taken already. */

@@ -17,6 +17,7 @@ static const struct {
 #define GATE(symbol, params, args, stream, name, version)                                          \
     {#name, (any_fn *)(symbol), (any_fn *const *)&real.symbol},
 #include "limiter/calls.def"
+#include "limiter/gated.def"
 #undef CALL
 #undef GATE
 };

@@ -234,6 +234,11 @@ const struct terms_card *share_terms(int card)
     return &self.terms->cards[card];
 }
 
+const uint32_t *share_beat(void)
+{
+    return &self.terms->beat;
+}
+
 /* --- Memory --- */
 
 /* Saturates: a container that scribbles over its words gets nothing more. */
