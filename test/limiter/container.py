@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A container as the limiter sees one: a mount namespace with the libraries under their names, the real one under its private path,
 and the folder of the share, written here as the agent writes it (limiter/region.h)."""
+import ctypes
+import mmap
 import os
 import pathlib
+import select
+import socket
 import struct
 import uuid
 
@@ -58,6 +62,49 @@ def usage():
     return struct.pack("<QIIII", magic("usage"), 1, USAGE_BYTES, 0, 0).ljust(USAGE_BYTES, b"\0")
 
 
+OPEN, TELL, CLOSED, TURN = range(4)
+HELLO, WANT, DRAINED, IDLE = range(1, 5)
+SYS_FUTEX, FUTEX_WAKE = 202, 1
+
+
+class Agent:
+    """The agent's side of a container: its gates and its socket."""
+
+    def __init__(self, share):
+        self.path = share / "agent"
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(str(self.path))
+        with (share / "terms").open("r+b") as file:
+            self.terms = mmap.mmap(file.fileno(), TERMS_BYTES)
+        self.word = ctypes.c_uint32.from_buffer
+        self.turns = [0] * MAX_CARDS
+
+    def hears(self, seconds=20):
+        """The next message: (word, card, turn)."""
+        assert select.select([self.socket], [], [], seconds)[0], "nobody said anything"
+        _, word, card, turn, _, _ = struct.unpack("<6I", self.socket.recv(100))
+        return word, card, turn
+
+    def is_quiet(self):
+        return not select.select([self.socket], [], [], 0)[0]
+
+    def beat(self):
+        beat = self.word(self.terms, 32 - 8)
+        beat.value += 1
+        ctypes.CDLL(None).syscall(SYS_FUTEX, ctypes.byref(beat), FUTEX_WAKE, 1 << 30, None, None, 0)
+
+    def sets(self, card, gate):
+        """Changes a gate; returns the turn, which is a new one."""
+        at = 128 + card * 128
+        self.turns[card] += 1
+        self.word(self.terms, at + 52).value = self.turns[card]
+        self.word(self.terms, at + 48).value = gate
+        gates = [self.word(self.terms, 128 + i * 128 + 48).value for i in range(MAX_CARDS)]
+        self.word(self.terms, 20).value = sum(one != OPEN for one in gates)
+        self.beat()
+        return self.turns[card]
+
+
 class Container:
     def __init__(self, machine, path, shares):
         self.machine, self.path, self.clients = machine, path, []
@@ -96,6 +143,9 @@ class Container:
         self.cards[card] = (name, {**old, **t})
         with (self.share / "terms").open("r+b") as file:
             file.write(terms(self.cards))
+
+    def agent(self):
+        return Agent(self.share)
 
     def end(self):
         for one in self.clients:
