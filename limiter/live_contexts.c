@@ -18,16 +18,39 @@ static struct {
     bool in_use;
 } contexts[MAX_CONTEXTS];
 
+/* Read without the lock, too. */
+static CUcontext only;
+
 static void forget_after_fork(void)
 {
     (void)pthread_mutex_init(&mu, NULL);
     for (unsigned int i = 0; i < MAX_CONTEXTS; i++)
         contexts[i].context = NULL;
+    only = NULL;
 }
 
 __attribute__((constructor)) static void watch_forks(void)
 {
     (void)pthread_atfork(/* prepare= */ NULL, /* parent= */ NULL, forget_after_fork);
+}
+
+/* Locked. */
+static void set_only(void)
+{
+    unsigned int n = 0;
+    CUcontext found = NULL;
+    for (unsigned int i = 0; i < MAX_CONTEXTS && n < 2; i++) {
+        if (contexts[i].context == NULL)
+            continue;
+        found = contexts[i].context;
+        n++;
+    }
+    __atomic_store_n(&only, n == 1 ? found : NULL, __ATOMIC_RELAXED);
+}
+
+CUcontext live_contexts_only(void)
+{
+    return __atomic_load_n(&only, __ATOMIC_RELAXED);
 }
 
 /* Locked. */
@@ -48,7 +71,17 @@ void live_contexts_add(CUcontext context, int card)
         contexts[at].card = card;
         contexts[at].in_use = false;
     }
+    set_only();
     (void)pthread_mutex_unlock(&mu);
+}
+
+int live_contexts_card(CUcontext context)
+{
+    (void)pthread_mutex_lock(&mu);
+    unsigned int at = context != NULL ? find(context) : MAX_CONTEXTS;
+    int card = at < MAX_CONTEXTS ? contexts[at].card : -2;
+    (void)pthread_mutex_unlock(&mu);
+    return card;
 }
 
 void live_contexts_remove(CUcontext context)
@@ -59,6 +92,7 @@ void live_contexts_remove(CUcontext context)
         (void)pthread_cond_wait(&released, &mu);
     if (at < MAX_CONTEXTS)
         contexts[at].context = NULL;
+    set_only();
     (void)pthread_mutex_unlock(&mu);
 }
 

@@ -43,6 +43,11 @@ static void store64(uint64_t *word, uint64_t value)
     __atomic_store_n(word, value, __ATOMIC_RELAXED);
 }
 
+static void add64(uint64_t *word, uint64_t bytes)
+{
+    (void)__atomic_fetch_add(word, bytes, __ATOMIC_RELAXED);
+}
+
 static void forget_after_fork(void)
 {
     self.attached = false;
@@ -285,24 +290,20 @@ bool share_take(int card, uint64_t bytes)
         ok = has_room(card, bytes);
     }
     if (ok)
-        store64(own_word(card), load64(own_word(card)) + bytes);
+        add64(own_word(card), bytes);
     unlock_all();
     return ok;
 }
 
 void share_take_anyway(int card, uint64_t bytes)
 {
-    (void)pthread_mutex_lock(&mu);
-    store64(own_word(card), load64(own_word(card)) + bytes);
-    (void)pthread_mutex_unlock(&mu);
+    add64(own_word(card), bytes);
 }
 
+/* Only this process writes its word, and takes no more off than it has added. */
 void share_give_back(int card, uint64_t bytes)
 {
-    (void)pthread_mutex_lock(&mu);
-    uint64_t now = load64(own_word(card));
-    store64(own_word(card), bytes < now ? now - bytes : 0);
-    (void)pthread_mutex_unlock(&mu);
+    add64(own_word(card), UINT64_C(0) - bytes);
 }
 
 uint64_t share_taken(int card)
