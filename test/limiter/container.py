@@ -23,16 +23,16 @@ mkdir "$1/scratch/upper" "$1/scratch/work"
 mount -t overlay container -o "lowerdir=/usr/lib,upperdir=$1/scratch/upper,workdir=$1/scratch/work" /usr/lib
 mkdir -p /usr/lib/cleave/real
 place() { [ ! -e "$1" ] || { touch "$2"; mount --bind "$1" "$2"; }; }
-place "$2/limiter/libcleave-cuda.so" /usr/lib/x86_64-linux-gnu/libcuda.so.1
-place "$2/limiter/libcleave-nvml.so" /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1
-place "$2/sim/libcuda.so.1" /usr/lib/cleave/real/libcuda.so.1
-place "$2/sim/libnvidia-ml.so.1" /usr/lib/cleave/real/libnvidia-ml.so.1
+place "$2/libcleave-cuda.so" /usr/lib/x86_64-linux-gnu/libcuda.so.1
+place "$2/libcleave-nvml.so" /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1
+place "$3/libcuda.so.1" /usr/lib/cleave/real/libcuda.so.1
+place "$3/libnvidia-ml.so.1" /usr/lib/cleave/real/libnvidia-ml.so.1
 mount -t tmpfs container /run
 mkdir /run/cleave
 mount --bind "$1/share" /run/cleave
 mount -o remount,bind,ro /run/cleave
 [ ! -e /run/cleave/usage ] || mount --bind "$1/share/usage" /run/cleave/usage
-shift 2
+shift 3
 exec "$@"
 """
 
@@ -105,21 +105,30 @@ class Agent:
         return self.turns[card]
 
 
-class Container:
-    def __init__(self, machine, path, shares):
-        self.machine, self.path, self.clients = machine, path, []
+class Box:
+    """The namespace and the folder of a share. drivers: the folder of the real libraries; cards: as terms() has them."""
+
+    def __init__(self, path, drivers, cards):
+        self.path, self.drivers, self.cards = path, drivers, cards
         self.share = path / "share"
         for folder in (self.share, path / "scratch"):
             folder.mkdir(parents=True)
-        uuids = [gpu["uuid"] for gpu in machine.show()["gpus"]]
-        self.cards = [(one, t if isinstance(t, dict) else {"mib": t}) for one, t in zip(uuids, shares)]
         (self.share / "terms").write_bytes(terms(self.cards))
         (self.share / "usage").write_bytes(usage())
 
     @property
     def enter(self):
         """The words before a command that runs it in the container."""
-        return ["unshare", "--mount", "sh", "-c", ENTER, "container", str(self.path), str(BUILT)]
+        return ["unshare", "--mount", "sh", "-c", ENTER, "container", str(self.path), str(BUILT / "limiter"), str(self.drivers)]
+
+
+class Container(Box):
+    """One on a simulated machine."""
+
+    def __init__(self, machine, path, shares):
+        self.machine, self.clients = machine, []
+        uuids = [gpu["uuid"] for gpu in machine.show()["gpus"]]
+        super().__init__(path, BUILT / "sim", [(one, t if isinstance(t, dict) else {"mib": t}) for one, t in zip(uuids, shares)])
 
     def client(self, **env):
         self.clients.append(Client(self.machine, *self.enter, LIBCUDA="libcuda.so.1", **env))
