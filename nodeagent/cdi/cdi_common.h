@@ -8,6 +8,7 @@
 
 #include "nodeagent/container/container_vendor.h"
 #include "nodeagent/container/driver_files.h"
+#include "nodeagent/container/driver_mounts.h"
 #include "nodeagent/container/entry.h"
 
 /* The parts of a CDI spec as JSON text. Pure. */
@@ -17,11 +18,15 @@ struct cdi_common_options {
     bool newer_hooks;
     const char *second_folder; /* "": none */
     bool set_library_path;
+    struct driver_substitutes substitutes;
+    const struct entry_mount *mounts; /* besides the driver's files; n_mounts of them, none below
+                                         another that stands behind it */
+    size_t n_mounts;
 };
 
-/* containerEdits for every container: the vendor's variable (common_env) and control devices. For a
- * vendor whose driver is mounted (mounts_driver) also the driver's files (NULL: none) and hooks.
- * Caller frees. */
+/* containerEdits for every container: the vendor's variable (common_env), control devices and the
+ * other mounts. For a vendor whose driver is mounted (mounts_driver) also the driver's files (NULL:
+ * none) and hooks. Caller frees. */
 char *cdi_common_render(const struct container_vendor *v, const struct cdi_common_options *o,
                         const struct device_nodes *nodes, const struct driver_files *files);
 

@@ -13,7 +13,6 @@
 
 #include "nodeagent/cdi/cdi.h"
 #include "nodeagent/cdi/cdi_common.h"
-#include "nodeagent/container/driver_mounts.h"
 #include "nodeagent/vendor/container_vendors.h"
 
 /* With the driver's files, which are some hundred mounts. */
@@ -90,11 +89,13 @@ static int check_device(const struct entry_device *d, enum slot_pool *ret, struc
 /* The file includes everything that all containers get, because the vendor's main file may be
  * removed. A hook that others than root can change is left out, as in the main file. */
 static int render(const struct cdi_slots *s, const struct device_nodes *nodes,
-                  const struct driver_files *files, const struct entry_device *d,
+                  const struct cdi_outfit *outfit, const struct entry_device *d,
                   const struct entry_device *const *together, size_t n, struct sb *ret,
                   struct err *e)
 {
+    static const struct cdi_outfit nothing;
     const struct container_vendor *v = container_vendor_find(d->vendor);
+    const struct cdi_outfit *out = outfit ? outfit : &nothing;
     auto_free char *hook = NULL;
     assert(v);
     if (s->hook && v->mounts_driver &&
@@ -103,8 +104,11 @@ static int render(const struct cdi_slots *s, const struct device_nodes *nodes,
     const struct cdi_common_options o = {.hook = hook,
                                          .newer_hooks = s->newer_hooks,
                                          .second_folder = s->second_folder,
-                                         .set_library_path = s->set_library_path};
-    auto_free char *common = cdi_common_render(v, &o, nodes, files);
+                                         .set_library_path = s->set_library_path,
+                                         .substitutes = out->substitutes,
+                                         .mounts = out->mounts,
+                                         .n_mounts = out->n_mounts};
+    auto_free char *common = cdi_common_render(v, &o, nodes, out->files);
     auto_free char *device = NULL;
     TRY(cdi_device_render(nodes, d, together, n, &device, e));
     cdi_spec_begin(ret, v, common);
@@ -129,13 +133,13 @@ static int write_file(const struct cdi_slots *s, const char *path, const char *t
 }
 
 int cdi_slots_write(const struct cdi_slots *s, const struct device_nodes *nodes,
-                    const struct driver_files *files, const struct entry_device *d,
+                    const struct cdi_outfit *outfit, const struct entry_device *d,
                     const struct entry_device *const *together, size_t n, struct err *e)
 {
     auto_sb struct sb text = SB_INIT(SPEC_BYTES);
     enum slot_pool pool;
     TRY(check_device(d, &pool, e));
-    TRY(render(s, nodes, files, d, together, n, &text, e));
+    TRY(render(s, nodes, outfit, d, together, n, &text, e));
     auto_free char *path = path_of(s, d->cdi_name, pool);
     int rc = write_file(s, path, sb_str(&text), e);
     return rc < 0 && e ? err_wrap(e, "CDI spec of %s", d->cdi_name) : rc;

@@ -8,6 +8,7 @@
 #include "base/err.h"
 
 #include "nodeagent/cdi/cdi.h"
+#include "nodeagent/container/driver_mounts.h"
 #include "nodeagent/container/slot_pool.h"
 
 /*
@@ -32,17 +33,25 @@ struct cdi_slots *cdi_slots_free(struct cdi_slots *s);
 AUTO_DEFINE_PTR(cdi_slots, struct cdi_slots, cdi_slots_free)
 #define auto_cdi_slots AUTO_PTR(cdi_slots)
 
+/* What the container of a slot gets besides its devices. Borrowed. */
+struct cdi_outfit {
+    const struct driver_files *files; /* the driver's, for a vendor whose containers get them; NULL:
+                                         none */
+    struct driver_substitutes substitutes;
+    const struct entry_mount *mounts; /* as of struct cdi_common_options */
+    size_t n_mounts;
+};
+
 /* Writes the file of slot d->cdi_name so that it stands for d: a whole card, an existing slice, or
- * a share of a card. files: the driver's, for a vendor whose containers get them; NULL: none.
- * together: all devices of d's container, d included (n 0: only d); the files of all of them are to
- * be written with the same list. An older file of the slot is replaced durably; an equal one is not
- * written. Does file I/O with fsync: some milliseconds on a disk, almost none in memory, where
- * /var/run is.
+ * a share of a card. outfit NULL: nothing besides. together: all devices of d's container, d
+ * included (n 0: only d); the files of all of them are to be written with the same list and outfit.
+ * An older file of the slot is replaced durably; an equal one is not written. Does file I/O with
+ * fsync: some milliseconds on a disk, almost none in memory, where /var/run is.
  *
  * Errors; the old file stays then. ERR_INVALID: not a slot's name, another vendor's device, or a
  * slot itself; ERR_NOT_FOUND: its device files are not known; ERR_SYSTEM: folder or disk. */
 int cdi_slots_write(const struct cdi_slots *s, const struct device_nodes *nodes,
-                    const struct driver_files *files, const struct entry_device *d,
+                    const struct cdi_outfit *outfit, const struct entry_device *d,
                     const struct entry_device *const *together, size_t n, struct err *e) MUST_CHECK;
 
 /* Removes the file of a slot. A missing one is no error. ERR_INVALID: not a slot's name.

@@ -43,8 +43,9 @@ int share_bind(const struct slot_deps *d, const struct slot_binding *b, struct e
         TRY(write_record(d, b, &b->bound[i], e));
         list[i] = &b->entries[i];
     }
+    const struct cdi_outfit outfit = {.files = d->files};
     for (size_t i = 0; d->cdi && i < b->n; i++)
-        TRY(cdi_slots_write(d->cdi, d->nodes, d->files, list[i], list, b->n, e));
+        TRY(cdi_slots_write(d->cdi, d->nodes, &outfit, list[i], list, b->n, e));
     return 0;
 }
 

@@ -212,7 +212,7 @@ int slot_bind(const struct slot_deps *d, const struct slot_binding *b, struct er
         TRY(make_one(d, b, &b->bound[i], &m, e));
     assert(m.n == b->n);
     for (size_t i = 0; d->cdi && i < m.n; i++)
-        TRY(cdi_slots_write(d->cdi, d->nodes, /* files= */ NULL, m.list[i], m.list, m.n, e));
+        TRY(cdi_slots_write(d->cdi, d->nodes, /* outfit= */ NULL, m.list[i], m.list, m.n, e));
     return 0;
 }
 
