@@ -9,6 +9,7 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/container/driver_mounts.h"
 #include "nodeagent/vendor/container_vendors.h"
 
 static char *dump(const json_t *value)
@@ -77,23 +78,65 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* --- The limiter --- */
+
+bool cdi_can_limit(const char *vendor, const struct driver_files *files)
+{
+    const struct container_vendor *v = container_vendor_find(vendor);
+    for (const struct container_shim *s = v ? v->shims : NULL; files && s && s->library; s++)
+        if (!driver_files_have(files, s->library))
+            return false;
+    return files && v && v->shims;
+}
+
+/* What takes the place of the driver's libraries; owned. */
+struct shims {
+    struct driver_substitute *items;
+    char **paths;
+    size_t n;
+};
+
+static void shims_done(struct shims *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        free(s->paths[i]);
+    free(s->paths);
+    free(s->items);
+}
+AUTO_DEFINE(shims, struct shims, shims_done)
+
+static void list_shims(const struct container_vendor *v, const char *limiter, struct shims *ret)
+{
+    for (const struct container_shim *s = limiter ? v->shims : NULL; s && s->library; s++) {
+        size_t n = ret->n;
+        char *path = *XPUSH(ret->paths, n) = xasprintf("%s/%s", limiter, s->file);
+        *XPUSH(ret->items, ret->n) = (struct driver_substitute){s->library, path, s->real_at};
+    }
+}
+
+/* --- Mounts --- */
+
 /* Without a hook to make links, each name of a library is a mount of it. */
-static void add_driver(const struct cdi_common_options *o, const struct driver_files *files,
-                       json_t *list)
+static void add_driver(const struct container_vendor *v, const struct cdi_common_options *o,
+                       const struct driver_files *files, json_t *list)
 {
     auto_driver_mounts struct driver_mounts all;
-    driver_mounts_list(files, /* names= */ !o->hook, o->second_folder, &o->substitutes, &all);
+    AUTO(shims) struct shims shims = {0};
+    list_shims(v, o->limiter, &shims);
+    const struct driver_substitutes substitutes = {shims.items, shims.n};
+    driver_mounts_list(files, /* names= */ !o->hook, o->second_folder, &substitutes, &all);
     for (size_t i = 0; i < all.n; i++)
         add_mount(list, all.items[i].host_path, all.items[i].container_path,
                   (struct mount_way){.no_exec = all.items[i].no_exec});
 }
 
 /* files NULL: the driver's are not mounted. */
-static json_t *mounts(const struct cdi_common_options *o, const struct driver_files *files)
+static json_t *mounts(const struct container_vendor *v, const struct cdi_common_options *o,
+                      const struct driver_files *files)
 {
     json_t *list = json_array();
     if (files)
-        add_driver(o, files, list);
+        add_driver(v, o, files, list);
     for (size_t i = 0; i < o->n_mounts; i++)
         add_mount(list, o->mounts[i].host_path, o->mounts[i].container_path,
                   (struct mount_way){.writable = !o->mounts[i].read_only, .no_exec = true});
@@ -141,14 +184,14 @@ static void add_ldcache_hook(json_t *list, const char *program, const struct dri
     add_hook(list, program, args);
 }
 
-/* The image's own libcuda, where it is a newer one, would take the place of a substitute. */
+/* The image's own libcuda, where it is a newer one, would take the limiter's place. */
 static json_t *hooks(const struct cdi_common_options *o, const struct driver_files *files)
 {
     assert(o->hook);
     json_t *list = json_array();
     if (files->n_links)
         add_links_hook(list, o->hook, files);
-    if (o->newer_hooks && !o->substitutes.n)
+    if (o->newer_hooks && !o->limiter)
         add_hook(list, o->hook, new_hook_args(o->hook, "enable-cuda-compat"));
     add_ldcache_hook(list, o->hook, files);
     if (o->newer_hooks)
@@ -186,7 +229,7 @@ char *cdi_common_render(const struct container_vendor *v, const struct cdi_commo
     set_list(edits, "deviceNodes", common_nodes(v, nodes));
     if (!v->mounts_driver)
         files = NULL;
-    set_list(edits, "mounts", mounts(o, files));
+    set_list(edits, "mounts", mounts(v, o, files));
     if (files && o->hook)
         set_list(edits, "hooks", hooks(o, files));
     return dump(edits);

@@ -13,6 +13,7 @@
 
 #include "nodeagent/cdi/cdi.h"
 #include "nodeagent/cdi/cdi_common.h"
+#include "nodeagent/container/driver_mounts.h"
 #include "nodeagent/vendor/container_vendors.h"
 
 /* With the driver's files, which are some hundred mounts. */
@@ -105,7 +106,7 @@ static int render(const struct cdi_slots *s, const struct device_nodes *nodes,
                                          .newer_hooks = s->newer_hooks,
                                          .second_folder = s->second_folder,
                                          .set_library_path = s->set_library_path,
-                                         .substitutes = out->substitutes,
+                                         .limiter = out->limiter,
                                          .mounts = out->mounts,
                                          .n_mounts = out->n_mounts};
     auto_free char *common = cdi_common_render(v, &o, nodes, out->files);
@@ -194,6 +195,25 @@ int cdi_slots_list(const struct cdi_slots *s, struct cdi_slot_names *ret, struct
     assert(names.n <= SLOT_MAX);
     *ret = names;
     return 0;
+}
+
+static bool mentions(const struct cdi_slots *s, const char *name, const char *text)
+{
+    auto_free char *path = path_of(s, name, slot_pool_of((unsigned)slot_of_name(name)));
+    auto_free char *said = NULL;
+    int rc = file_read(path, SPEC_BYTES, &said, /* ret_len= */ NULL, /* e= */ NULL);
+    return rc == 0 ? strstr(said, text) != NULL : rc != -ERR_NOT_FOUND;
+}
+
+bool cdi_slots_mention(const struct cdi_slots *s, const char *text)
+{
+    auto_cdi_slot_names struct cdi_slot_names names = {0};
+    if (cdi_slots_list(s, &names, /* e= */ NULL) < 0)
+        return true;
+    for (size_t i = 0; i < names.n; i++)
+        if (mentions(s, names.items[i], text))
+            return true;
+    return false;
 }
 
 void cdi_slot_names_done(struct cdi_slot_names *n)

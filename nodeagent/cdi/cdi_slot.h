@@ -8,7 +8,6 @@
 #include "base/err.h"
 
 #include "nodeagent/cdi/cdi.h"
-#include "nodeagent/container/driver_mounts.h"
 #include "nodeagent/container/slot_pool.h"
 
 /*
@@ -37,8 +36,9 @@ AUTO_DEFINE_PTR(cdi_slots, struct cdi_slots, cdi_slots_free)
 struct cdi_outfit {
     const struct driver_files *files; /* the driver's, for a vendor whose containers get them; NULL:
                                          none */
-    struct driver_substitutes substitutes;
-    const struct entry_mount *mounts; /* as of struct cdi_common_options */
+    /* As in struct cdi_common_options. */
+    const char *limiter;
+    const struct entry_mount *mounts;
     size_t n_mounts;
 };
 
@@ -67,5 +67,8 @@ struct cdi_slot_names {
  * folder has none. ERR_SYSTEM. */
 int cdi_slots_list(const struct cdi_slots *s, struct cdi_slot_names *ret, struct err *e) MUST_CHECK;
 void cdi_slot_names_done(struct cdi_slot_names *n);
+/* True when the file of some slot has the text in it, or it cannot be said: a file or the folder
+ * cannot be read. */
+bool cdi_slots_mention(const struct cdi_slots *s, const char *text);
 AUTO_DEFINE(cdi_slot_names, struct cdi_slot_names, cdi_slot_names_done)
 #define auto_cdi_slot_names AUTO(cdi_slot_names)

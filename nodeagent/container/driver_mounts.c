@@ -31,21 +31,17 @@ static bool is_library(const struct driver_file *f, const char *library)
            (name[len] == '\0' || name[len] == '.');
 }
 
-static const struct driver_file *library_of(const struct driver_files *f,
-                                            const struct driver_substitute *s)
+static const struct driver_file *library_of(const struct driver_files *f, const char *library)
 {
     for (size_t i = 0; i < f->n_files; i++)
-        if (is_library(&f->files[i], s->library))
+        if (is_library(&f->files[i], library))
             return &f->files[i];
     return NULL;
 }
 
-bool driver_files_have(const struct driver_files *f, const struct driver_substitutes *substitutes)
+bool driver_files_have(const struct driver_files *f, const char *library)
 {
-    for (size_t i = 0; i < substitutes->n; i++)
-        if (!library_of(f, &substitutes->items[i]))
-            return false;
-    return true;
+    return library_of(f, library) != NULL;
 }
 
 /* The file that the container gets in place of one of the driver's, whatever the name is by which
@@ -80,7 +76,7 @@ static void add_real(const struct making *m)
 {
     for (size_t i = 0; m->substitutes && i < m->substitutes->n; i++) {
         const struct driver_substitute *s = &m->substitutes->items[i];
-        const struct driver_file *real = library_of(m->files, s);
+        const struct driver_file *real = library_of(m->files, s->library);
         if (real)
             (void)add_file(m, real->host_path, xstrdup(s->real_at));
     }

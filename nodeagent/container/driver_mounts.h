@@ -43,8 +43,8 @@ struct driver_mounts {
  * linker compares device and inode, so all names are one file to it. substitutes may be NULL. Pure. */
 void driver_mounts_list(const struct driver_files *f, bool names, const char *second_folder,
                         const struct driver_substitutes *substitutes, struct driver_mounts *ret);
-/* True when each substitute has its library among the files, so that no container goes without it. */
-bool driver_files_have(const struct driver_files *f, const struct driver_substitutes *substitutes);
+/* True when the library (as in a substitute) is among the files. */
+bool driver_files_have(const struct driver_files *f, const char *library);
 void driver_mounts_done(struct driver_mounts *m);
 AUTO_DEFINE(driver_mounts, struct driver_mounts, driver_mounts_done)
 #define auto_driver_mounts AUTO(driver_mounts)

@@ -185,23 +185,26 @@ Test(cdi, where_a_hook_makes_the_names_a_substitute_has_its_own_alone)
                            "/usr/lib/real/libcuda.so.1 from /host/libcuda.so.570.1\n");
 }
 
-Test(cdi, a_substitute_needs_its_library)
+Test(cdi, a_container_can_be_limited_where_all_the_limiter_stands_for_is_there)
 {
-    const struct driver_substitutes both = {limiter, 2};
-    const struct driver_substitutes cuda = {limiter, 1};
-    cr_expect(driver_files_have(&driver, &both));
-    cr_expect_not(driver_files_have(&files, &both), "there is no libnvidia-ml");
-    cr_expect(driver_files_have(&files, &cuda));
+    cr_expect(cdi_can_limit("nvidia", &driver));
+    cr_expect_not(cdi_can_limit("nvidia", &files), "there is no libnvidia-ml");
+    cr_expect_not(cdi_can_limit("nvidia", NULL));
+    cr_expect_not(cdi_can_limit("metax", &driver));
 }
 
-/* The image's own libcuda would take the substitute's place. */
-Test(cdi, a_hook_looks_for_no_other_libcuda_beside_a_substitute)
+/* The image's own libcuda would take its place. */
+Test(cdi, a_hook_looks_for_no_other_libcuda_beside_the_limiter)
 {
     const struct cdi_common_options o = {.hook = "/usr/bin/nvidia-ctk",
                                          .newer_hooks = true,
                                          .second_folder = "",
-                                         .substitutes = {limiter, 2}};
+                                         .limiter = "/var/lib/ours"};
     auto_free char *text = cdi_common_render(container_vendor_find("nvidia"), &o, &nodes, &driver);
+    cr_expect_eq(count(text, "{\"hostPath\":\"/var/lib/ours/libcleave-cuda.so\","
+                             "\"containerPath\":\"/usr/lib64/libcuda.so.570.1\""),
+                 1);
+    cr_expect_eq(count(text, "\"containerPath\":\"/usr/lib/cleave/real/libnvidia-ml.so.1\""), 1);
     cr_expect_eq(count(text, "enable-cuda-compat"), 0);
     cr_expect_eq(count(text, "disable-device-node-modification"), 1);
 }
