@@ -250,7 +250,8 @@ struct slot_record slot_binding_record(const struct slot_binding *b, const struc
                             .pod = xstrdup(b->pod),
                             .uid = xstrdup(b->uid),
                             .container = xstrdup(b->container),
-                            .quota = g->quota};
+                            .quota = g->quota,
+                            .memory_level = g->memory_level};
     memcpy(r.card, g->card, sizeof(r.card));
     return r;
 }
