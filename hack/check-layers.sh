@@ -37,7 +37,7 @@ declare -A may_include=(
     [nodeagent/loop]="nodeagent/report nodeagent/slots nodeagent/offer nodeagent/health nodeagent/change nodeagent/mode
         nodeagent/kubelet nodeagent/cdi nodeagent/container nodeagent/gpu service kubeclient partition api base"
     [nodeagent/report]="nodeagent/offer nodeagent/change nodeagent/mode nodeagent/gpu service interop partition api base"
-    [nodeagent/slots]="nodeagent/offer nodeagent/change nodeagent/mode nodeagent/cdi nodeagent/container nodeagent/gpu service interop kubeclient partition api base"
+    [nodeagent/slots]="nodeagent/offer nodeagent/change nodeagent/mode nodeagent/cdi nodeagent/container nodeagent/gpu limiter/region.h service interop kubeclient partition api base"
     [nodeagent/offer]="nodeagent/health nodeagent/change nodeagent/mode nodeagent/kubelet nodeagent/cdi nodeagent/vendor nodeagent/container nodeagent/gpu partition api base"
     [nodeagent/health]="nodeagent/change nodeagent/gpu service kubeclient partition base"
     [nodeagent/change]="nodeagent/mode nodeagent/gpu partition api base"
@@ -82,7 +82,7 @@ declare -A may_see=(
     [child]=""
     [child/watch]=""
     [nodeagent/main.c]="jansson.h curl/*"
-    [nodeagent/commands]="jansson.h"
+    [nodeagent/commands]="jansson.h openssl/evp.h"
     [nodeagent/loop]="jansson.h"
     [nodeagent/report]="jansson.h"
     [nodeagent/slots]="jansson.h"

@@ -3,9 +3,25 @@
 
 #include <stddef.h>
 
-static bool asks_for_memory(const struct device_enforcement *e)
+const struct enforcement_means enforcement_anywhere = {.library = true};
+
+static int memory_asked(const struct device_fractional *terms)
 {
-    return e->has_memory && e->memory != API_MEMORY_AUTO && e->memory != API_MEMORY_NONE;
+    return terms->enforcement.has_memory ? terms->enforcement.memory : API_MEMORY_AUTO;
+}
+
+static const char *memory_missing(const struct device_fractional *terms,
+                                  const struct enforcement_means *has)
+{
+    int asked = memory_asked(terms);
+    if (asked == API_MEMORY_DRIVER)
+        return "limits of the driver are not there yet: write library, auto or none as "
+               "enforcement.memory";
+    if (asked == API_MEMORY_LIBRARY && !has->library)
+        return "the limiter is not installed on this node, so that nothing holds containers to "
+               "their memory: run an agent that has it, or write auto or none as "
+               "enforcement.memory";
+    return NULL;
 }
 
 static bool asks_for_compute(const struct device_enforcement *e)
@@ -13,11 +29,12 @@ static bool asks_for_compute(const struct device_enforcement *e)
     return e->has_compute && e->compute != API_COMPUTE_AUTO && e->compute != API_COMPUTE_NONE;
 }
 
-const char *enforcement_missing(const struct device_fractional *terms)
+const char *enforcement_missing(const struct device_fractional *terms,
+                                const struct enforcement_means *has)
 {
-    if (asks_for_memory(&terms->enforcement))
-        return "nothing holds containers to their memory yet: leave enforcement.memory out, or "
-               "write auto or none";
+    const char *memory = memory_missing(terms, has);
+    if (memory)
+        return memory;
     if (asks_for_compute(&terms->enforcement))
         return "nothing holds containers to their compute yet: leave enforcement.compute out, or "
                "write auto or none";
@@ -29,8 +46,15 @@ const char *enforcement_missing(const struct device_fractional *terms)
     return NULL;
 }
 
-bool enforcement_gives_shares(const struct device_want *want)
+bool enforcement_gives_shares(const struct device_want *want, const struct enforcement_means *has)
 {
     return want && want->has_sharing && want->sharing.has_fractional &&
-           !enforcement_missing(&want->sharing.fractional);
+           !enforcement_missing(&want->sharing.fractional, has);
+}
+
+enum api_level enforcement_of_memory(const struct device_fractional *terms,
+                                     const struct enforcement_means *has)
+{
+    return memory_asked(terms) != API_MEMORY_NONE && has->library ? API_LEVEL_LIBRARY
+                                                                  : API_LEVEL_NONE;
 }

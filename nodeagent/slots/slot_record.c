@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "api/device.h"
 #include "nodeagent/change/record_version.h"
 #include "nodeagent/container/slot_pool.h"
 
@@ -25,6 +26,8 @@ static const struct record_versions versions = {SLOT_RECORD_OLDEST, SLOT_RECORD_
 
 struct doc {
     int64_t version, slot, memory_mib, compute_percent;
+    bool has_memory_level;
+    int memory_level;
     char *card, *ns, *pod, *uid, *container;
     int64_t *nameless;
     size_t n_nameless;
@@ -43,6 +46,7 @@ static const struct jx_field doc_fields[] =
           .max = INT32_MAX),
      JX_F(doc, compute_percent, "computePercent", JX_INT, .required = true, .keep_zero = true,
           .min = 0, .max = 100),
+     JX_P(doc, memory_level, has_memory_level, "memoryLevel", JX_ENUM, .choices = api_level_names),
      JX_L(doc, nameless, n_nameless, "nameless", JX_INT_LIST, .max = SGPU_MAX_SLICES),
      {0}};
 
@@ -73,6 +77,8 @@ static char *encode(const struct slot_record *r)
         .container = xstrdup(r->container),
         .memory_mib = r->quota.memory_mib,
         .compute_percent = r->quota.compute_percent,
+        .has_memory_level = r->memory_level != API_LEVEL_NONE,
+        .memory_level = r->memory_level,
     };
     for (unsigned i = 0; i < r->nameless.n; i++)
         *XPUSH(d.nameless, d.n_nameless) = r->nameless.ids[i];
@@ -104,7 +110,8 @@ static int decode(const char *path, const char *text, size_t len, unsigned slot,
                             .pod = TAKE(d.pod),
                             .uid = TAKE(d.uid),
                             .container = TAKE(d.container),
-                            .quota = {(unsigned)d.memory_mib, (unsigned)d.compute_percent}};
+                            .quota = {(unsigned)d.memory_mib, (unsigned)d.compute_percent},
+                            .memory_level = d.memory_level};
     (void)snprintf(r.card, sizeof(r.card), "%s", d.card);
     assert(d.n_nameless <= SGPU_MAX_SLICES); /* doc_fields has the bound */
     for (size_t i = 0; i < d.n_nameless; i++)

@@ -26,6 +26,7 @@ struct slot_record {
     char card[GPU_UUID_BYTES];
     char *ns, *pod, *uid, *container; /* owned */
     struct sgpu_quota quota;
+    int memory_level; /* of a share, enum api_level; a release that knows of none has none */
     struct card_nameless nameless; /* those that existed before the slot's slice was made */
 };
 

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
+#include "api/device.h"
 #include "golden_support.h"
 #include "nodeagent/slots/slot_record.h"
 
@@ -103,6 +104,19 @@ Test(slot_record, files_of_this_version_and_the_one_before_are_read)
         if (version == 1)
             expect_read(version, "-sorted");
     }
+}
+
+/* An older release passes it over; what an older release wrote has none. */
+Test(slot_record, the_level_of_a_limited_share_is_kept)
+{
+    auto_slot_record struct slot_record r = sample();
+    auto_slot_record struct slot_record again = {0};
+    r.memory_level = API_LEVEL_LIBRARY;
+    cr_assert_eq(slot_record_write(dir, &r, NULL), 0);
+    auto_free char *text = stored();
+    cr_expect(strstr(text, "\"memoryLevel\":\"library\""), "%s", text);
+    cr_assert_eq(slot_record_read(dir, SLOT, &again, NULL), 0);
+    cr_expect_eq(again.memory_level, API_LEVEL_LIBRARY);
 }
 
 #define KNOWN                                                                                      \
