@@ -26,11 +26,10 @@ struct ledger_entry {
     uint64_t bytes;
     uint64_t
         owner; /* the context with whose end it is freed, or the handle that is mapped; 0: none */
-    uint8_t kind;
-    int8_t card;    /* the index of its share; -1: it is not counted */
-    uint16_t holds; /* how often it has to be let go of */
+    uint32_t holds; /* how often it has to be let go of */
     int16_t device; /* of a graph's entry */
-    uint16_t used;
+    uint8_t kind;   /* 0: the place in the table is free */
+    int8_t card;    /* the index of its share; -1: it is not counted */
 };
 
 /* Notes what has been taken already. */

@@ -21,7 +21,8 @@ static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 
 /* Fixed while attached. */
 static struct {
-    bool attached, refused;
+    bool attached; /* atomic */
+    bool refused;
     const struct terms *terms;
     struct usage *usage;
     struct peer own;
@@ -161,10 +162,17 @@ static unsigned int find_free(void)
     return i;
 }
 
+/* Before the reach doubles, so that it stays near to how many there are at a time, and 1024 that
+ * come at once are not looked at a million times. */
+static bool is_time_to_sweep(unsigned int at)
+{
+    return at == reach() && at >= 16 && (at & (at - 1)) == 0;
+}
+
 static bool take_slot(void)
 {
     unsigned int at = find_free();
-    if (at == REGION_MAX_PROCESSES) {
+    if (is_time_to_sweep(at)) {
         sweep();
         at = find_free();
     }
@@ -222,7 +230,7 @@ bool share_attach(void)
 
 bool share_is_attached(void)
 {
-    return self.attached;
+    return __atomic_load_n(&self.attached, __ATOMIC_ACQUIRE);
 }
 
 int share_card_of(const uint8_t uuid[16])
