@@ -16,7 +16,8 @@
 
 static inline bool gate_is_open(void)
 {
-    return __builtin_expect(__atomic_load_n(share_heed, __ATOMIC_RELAXED) == 0, 1);
+    const uint32_t *heed = __atomic_load_n(&share_heed, __ATOMIC_RELAXED);
+    return __builtin_expect(__atomic_load_n(heed, __ATOMIC_RELAXED) == 0, 1);
 }
 
 /* One piece of work, from before it is given to the card until after. */
