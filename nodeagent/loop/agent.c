@@ -13,6 +13,7 @@
 #include "nodeagent/loop/next_job.h"
 #include "nodeagent/slots/limiter_files.h"
 #include "nodeagent/slots/share_folder.h"
+#include "nodeagent/slots/slot_record.h"
 
 enum {
     PUBLISH_LAG_MS = 40,  /* a change in progress is published only when it lasts longer */
@@ -86,6 +87,7 @@ static void adopt(struct agent *a, const struct holders *holders)
 static void follow_slots(struct agent *a)
 {
     a->slots_followed = true;
+    slot_records_sweep(a->d.state_dir);
     if (a->d.share_folders)
         share_folders_resume(a->d.share_folders);
     if (a->d.limiter && a->d.cdi_slots)

@@ -184,6 +184,14 @@ int slot_records_list(const char *state_dir, unsigned **ret, size_t *ret_n, stru
     return 0;
 }
 
+void slot_records_sweep(const char *state_dir)
+{
+    auto_err struct err e = {0};
+    auto_free char *folder = xasprintf("%s/" FOLDER, state_dir);
+    if (file_sweep(folder, SUFFIX, /* ret_n= */ NULL, &e) < 0)
+        log_warn("Could not remove the drafts of records", kv("folder", folder), kv_err(&e));
+}
+
 void slot_record_done(struct slot_record *r)
 {
     free(r->ns);

@@ -106,6 +106,19 @@ Test(slot_record, files_of_this_version_and_the_one_before_are_read)
     }
 }
 
+Test(slot_record, what_a_killed_agent_did_not_write_whole_is_removed)
+{
+    auto_slot_record struct slot_record r = sample();
+    auto_free char *path = path_of_record();
+    auto_free char *draft = xasprintf("%s.0123456789abcdef.tmp", path);
+    slot_records_sweep(dir);
+    cr_assert_eq(slot_record_write(dir, &r, NULL), 0);
+    cr_assert_eq(file_write_atomic(draft, "", 0, 0600, NULL), 0);
+    slot_records_sweep(dir);
+    cr_expect_neq(access(draft, F_OK), 0);
+    cr_expect_eq(access(path, F_OK), 0);
+}
+
 /* An older release passes it over; what an older release wrote has none. */
 Test(slot_record, the_level_of_a_limited_share_is_kept)
 {
