@@ -80,8 +80,9 @@ static bool wait_for_change(const uint32_t *word, uint32_t seen, const struct ti
 
 static void want(int card, uint32_t turn)
 {
-    if (__atomic_exchange_n(&cards[card].told, turn, __ATOMIC_SEQ_CST) != turn)
-        share_tell(SHARE_WANT, card, turn);
+    if (__atomic_exchange_n(&cards[card].told, turn, __ATOMIC_SEQ_CST) != turn &&
+        !share_tell(SHARE_WANT, card, turn))
+        store(&cards[card].told, NO_TURN);
 }
 
 /* Who has said IDLE in this turn has work again. */
@@ -90,7 +91,7 @@ static void want_again(int card, uint32_t turn)
     uint32_t said = turn;
     if (__atomic_compare_exchange_n(&cards[card].idle, &said, NO_TURN, false, __ATOMIC_SEQ_CST,
                                     __ATOMIC_SEQ_CST))
-        share_tell(SHARE_WANT, card, turn);
+        (void)share_tell(SHARE_WANT, card, turn);
 }
 
 static bool is_away(int card, uint32_t seen)
@@ -175,7 +176,7 @@ static void drain(int card, uint32_t turn)
 static void answer_closed(int card, uint32_t turn)
 {
     drain(card, turn);
-    share_tell(load(&cards[card].waiting) != 0 ? SHARE_DRAINED : SHARE_IDLE, card, turn);
+    (void)share_tell(load(&cards[card].waiting) != 0 ? SHARE_DRAINED : SHARE_IDLE, card, turn);
 }
 
 struct server {
@@ -199,7 +200,7 @@ static bool watch_turn(struct server *s, uint32_t turn)
         return true;
     if (!has_work(s)) {
         store(&cards[s->card].idle, turn);
-        share_tell(SHARE_IDLE, s->card, turn);
+        (void)share_tell(SHARE_IDLE, s->card, turn);
     }
     return true;
 }
@@ -220,6 +221,7 @@ static bool serve_once(struct server *s)
 static void *serve(void *card)
 {
     struct server s = {.card = (int)(intptr_t)card, .answered = NO_TURN};
+    (void)share_tell(SHARE_SERVES, s.card, /* turn= */ 0);
     int relaxed = 2; /* a capture in another thread is not ended by what this one waits for */
     (void)also.cuThreadExchangeStreamCaptureMode(&relaxed);
     for (;;) {

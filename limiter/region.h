@@ -104,6 +104,7 @@ struct usage {
 
 enum share_word {
     SHARE_HELLO = 1, /* a process has taken its slot in usage */
+    SHARE_SERVES,    /* it has a context on the card, and will answer when its gate is closed */
     SHARE_WANT,      /* there is work for the card */
     SHARE_DRAINED,   /* of a turn: nothing of this process is in flight any more ... */
     SHARE_IDLE,      /* ... and nothing waits */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -224,7 +225,7 @@ bool share_attach(void)
     bool ok = self.attached || attach();
     (void)pthread_mutex_unlock(&mu);
     if (ok && is_new)
-        share_tell(SHARE_HELLO, /* card= */ 0, /* turn= */ 0);
+        (void)share_tell(SHARE_HELLO, /* card= */ 0, /* turn= */ 0);
     return ok;
 }
 
@@ -343,21 +344,29 @@ unsigned int share_processes(int card, struct share_process *ret, unsigned int n
 
 /* --- The agent --- */
 
+/* The agent may have more to hear than its socket holds, for a moment. */
+static bool send_to(int fd, const struct share_message *m)
+{
+    const struct timeval time = {.tv_usec = 50000};
+    struct sockaddr_un to = {.sun_family = AF_UNIX, .sun_path = REGION_FOLDER "/" REGION_AGENT};
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
+    return sendto(fd, m, sizeof(*m), MSG_NOSIGNAL, (struct sockaddr *)&to, sizeof(to)) ==
+           sizeof(*m);
+}
+
 /* No socket is kept: a program may close every descriptor that it does not know. */
-void share_tell(enum share_word word, int card, uint32_t turn)
+bool share_tell(enum share_word word, int card, uint32_t turn)
 {
     const struct share_message m = {.version = REGION_VERSION,
                                     .word = word,
                                     .card = (uint32_t)card,
                                     .turn = turn,
                                     .slot = self.slot};
-    struct sockaddr_un to = {.sun_family = AF_UNIX, .sun_path = REGION_FOLDER "/" REGION_AGENT};
     int saved = errno;
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0) {
-        (void)sendto(fd, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&to,
-                     sizeof(to));
+    bool heard = fd >= 0 && send_to(fd, &m);
+    if (fd >= 0)
         (void)close(fd);
-    }
     errno = saved;
+    return heard;
 }

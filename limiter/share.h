@@ -53,5 +53,5 @@ extern const uint32_t *share_heed;
 /* What changes when the agent changes a gate, and what one waits for. */
 const uint32_t *share_beat(void);
 
-/* Tells the agent. What it does not hear is lost. */
-void share_tell(enum share_word word, int card, uint32_t turn);
+/* Tells the agent. False: it did not hear it, since it is away or hears too much. */
+bool share_tell(enum share_word word, int card, uint32_t turn);

@@ -4,6 +4,8 @@
  *
  *    cuda_costs calls       "alloc NS free NS launch NS init NS": of one call each, the median of rounds
  *    cuda_costs attach N    N processes of one program initialise CUDA at the same time: "attached N MS"
+ *    cuda_costs fill N MIB  N processes allocate pieces of MIB at the same time, until each is refused:
+ *                           "filled MIB MS", what they then have together
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -92,10 +94,32 @@ static int calls(void)
 
 /* --- Many processes --- */
 
-/* A child begins when the parent closes `go`, and writes a byte when it is done. */
+/* A child begins when the parent closes `go`, and writes what it did when it is done. */
 struct start {
     int go[2], done[2];
+    long piece_mib; /* 0: it initialises CUDA alone */
 };
+
+static bool has_context(void)
+{
+    CUcontext context = NULL;
+    return cuInit(0) == 0 && cuDevicePrimaryCtxRetain(&context, 0) == 0 &&
+           cuCtxSetCurrent(context) == 0;
+}
+
+/* MiB; -1: CUDA could not be initialised. */
+static long fill(long piece_mib)
+{
+    CUdeviceptr pointer = 0;
+    long has = 0;
+    if (piece_mib == 0)
+        return cuInit(0) == 0 ? 0 : -1;
+    if (!has_context())
+        return -1;
+    while (cuMemAlloc_v2(&pointer, (size_t)piece_mib << 20U) == 0)
+        has += piece_mib;
+    return has;
+}
 
 static int be_one(const struct start *s)
 {
@@ -103,23 +127,27 @@ static int be_one(const struct start *s)
     (void)close(s->go[1]);
     if (read(s->go[0], &byte, 1) != 0)
         return 1;
-    byte = cuInit(0) == 0 ? '+' : '-';
-    if (write(s->done[1], &byte, 1) != 1)
+    long did = fill(s->piece_mib);
+    if (write(s->done[1], &did, sizeof(did)) != sizeof(did))
         return 1;
     return pause();
 }
 
-static bool all_done(const struct start *s, int n)
+/* The sum of what they did; -1: one could not. */
+static long sum_of(const struct start *s, int n)
 {
-    char byte = 0;
-    while (n > 0 && read(s->done[0], &byte, 1) == 1 && byte == '+')
-        n--;
-    return n == 0;
+    long sum = 0, did = 0;
+    for (int i = 0; i < n; i++) {
+        if (read(s->done[0], &did, sizeof(did)) != sizeof(did) || did < 0)
+            return -1;
+        sum += did;
+    }
+    return sum;
 }
 
-static int attach(int n)
+static int together(int n, long piece_mib, const char *word)
 {
-    struct start s;
+    struct start s = {.piece_mib = piece_mib};
     pid_t *pids = calloc((size_t)n, sizeof(pid_t));
     if (pids == NULL || pipe(s.go) != 0 || pipe(s.done) != 0)
         return 2;
@@ -130,14 +158,13 @@ static int attach(int n)
     }
     double begin = now_ns();
     (void)close(s.go[1]);
-    bool ok = all_done(&s, n);
-    if (ok)
-        (void)printf("attached %d %.1f\n", n, (now_ns() - begin) / 1e6);
+    long sum = sum_of(&s, n);
+    (void)printf("%s %ld %.1f\n", word, piece_mib != 0 ? sum : n, (now_ns() - begin) / 1e6);
     for (int i = 0; i < n; i++) {
         (void)kill(pids[i], SIGKILL);
         (void)waitpid(pids[i], NULL, 0);
     }
-    return ok ? 0 : 2;
+    return sum >= 0 ? 0 : 2;
 }
 
 int main(int argc, char **argv)
@@ -145,6 +172,8 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "calls") == 0)
         return calls();
     if (argc == 3 && strcmp(argv[1], "attach") == 0)
-        return attach((int)strtol(argv[2], NULL, 10));
+        return together((int)strtol(argv[2], NULL, 10), 0, "attached");
+    if (argc == 4 && strcmp(argv[1], "fill") == 0)
+        return together((int)strtol(argv[2], NULL, 10), strtol(argv[3], NULL, 10), "filled");
     return 1;
 }

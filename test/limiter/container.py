@@ -63,7 +63,7 @@ def usage():
 
 
 OPEN, TELL, CLOSED, TURN = range(4)
-HELLO, WANT, DRAINED, IDLE = range(1, 5)
+HELLO, SERVES, WANT, DRAINED, IDLE = range(1, 6)
 SYS_FUTEX, FUTEX_WAKE = 202, 1
 
 

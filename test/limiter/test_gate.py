@@ -3,7 +3,7 @@
 import select
 
 import pytest
-from container import CLOSED, DRAINED, HELLO, IDLE, OPEN, TELL, TURN, WANT
+from container import CLOSED, DRAINED, HELLO, IDLE, OPEN, SERVES, TELL, TURN, WANT
 from cuda import MIB
 
 WORK = "cu('cuMemsetD8_v2', p, c.c_uint8(1), c.c_size_t(64))"
@@ -20,6 +20,7 @@ def worker(shared, card=0):
     one, agent = shared
     found = one.worker(card)
     assert agent.hears()[0] == HELLO
+    assert agent.hears()[:2] == (SERVES, card)
     found.says(f"globals().update(p=cu.alloc({MIB}))")
     return found
 
