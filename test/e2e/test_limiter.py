@@ -80,11 +80,14 @@ def image(folder, version):
 class Limited(Shares):
     """A node whose agent has a limiter."""
 
-    def __init__(self, rig, kubelet, cards=1, **settings):
+    def __init__(self, rig, kubelet, cards=1, missing=None, **settings):
         root = rig.folder / f"limits-{uuid.uuid4().hex[:8]}"
         root.mkdir(parents=True)
         self.image, self.lib, self.folders = image(root / "image", 1), root / "lib", root / "shares"
+        self.folders.mkdir()
         flags = {"limiter_folder": self.image, "library_folder": self.lib, "share_folder": self.folders}
+        if missing:
+            flags[missing] = root / "nowhere"
         super().__init__(rig, kubelet, cards, flags=flags, **settings)
 
     def folder(self, pod):
@@ -218,8 +221,9 @@ def test_a_container_does_without_where_the_profile_lets_it(rig, kubelet, lets):
     assert ("/run/cleave" in node.mounts(pod)) != lets
 
 
-def test_a_limit_that_the_node_does_not_have_is_refused(rig, kubelet):
-    node = Shares(rig, kubelet)
+@pytest.mark.parametrize("missing", ["limiter_folder", "share_folder"])
+def test_a_limit_that_the_node_does_not_have_is_refused(rig, kubelet, missing):
+    node = Limited(rig, kubelet, missing=missing)
     assert node.node.card()["fractional"]["memory"] == "none"
     node.node.want(fractional(node.node.uuid(), enforcement={"memory": "library"}))
     said = node.node.wait_applied("EnforcementUnavailable")["message"]
