@@ -59,7 +59,9 @@ struct terms_card {
     uint32_t gate;                        /* (atomic) enum share_gate */
     uint32_t turn;                        /* (atomic) counts the turns; told back in DRAINED */
     uint64_t turn_ends;                   /* (atomic) of GATE_TURN, as planned */
-    uint64_t reserved[8];
+    uint32_t is_capped;                   /* 1: never more than its percent, also alone */
+    uint32_t pad;
+    uint64_t reserved[7];
 };
 
 struct terms {

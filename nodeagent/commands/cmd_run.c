@@ -245,16 +245,20 @@ static int open_kubelet(struct process *p, const struct run_flags *f, bool obser
 }
 
 /* Opens the folders of limited shares, and installs the limiter. Without one of them no share is
- * limited, and those that an agent before limited are still released. */
+ * limited, and those that an agent before limited are still released. The root of the folders is not
+ * made: in a container's own file system nobody would find it. */
 static void open_limits(struct process *p, const struct run_flags *f)
 {
     auto_err struct err e = {0};
+    if (access(f->share_folder, F_OK) < 0) {
+        log_info("Shares of cards are not limited: their folder does not exist",
+                 kv("folder", f->share_folder));
+        return;
+    }
     if (limiter_install(f->limiter_folder, f->library_folder, &p->limiter, &e) < 0)
         log_error("Could not install the limiter of shares", kv("folder", f->library_folder),
                   kv_err(&e));
     err_clear(&e);
-    if (!p->limiter && access(f->share_folder, F_OK) < 0)
-        return;
     if (share_folders_new(f->share_folder, &p->share_folders, &e) < 0)
         log_error("Could not open the folder of shares", kv("folder", f->share_folder), kv_err(&e));
     else if (p->limiter)

@@ -187,7 +187,7 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
          "they are copied there for containers; the same path for the agent and on the host",
          &f.library_folder, NULL},
         {"share-folder", 0, NULL, "PATH",
-         "what containers with limited shares have in common with the agent, in memory; the same path for the agent and on the host",
+         "what containers with limited shares have in common with the agent, in memory; the same path for the agent and on the host. Where it does not exist, no share is limited",
          &f.share_folder, NULL},
         {"cdi-dir", 0, NULL, "PATH", "folder for the CDI files", &f.cdi_dir, NULL},
         {"cdi-hook", 0, NULL, "PATH", "nvidia-cdi-hook on the host; absent: no hooks", &f.cdi_hook,

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 
 #include "nodeagent/container/fresh_folder.h"
 #include "nodeagent/container/slot_pool.h"
+#include "nodeagent/slots/usage_watch.h"
 
 /* A folder in the making. */
 #define DRAFT_PREFIX ".new-"
@@ -26,21 +28,53 @@ enum { ROOT_MODE = 0700, FOLDER_MODE = 0755 };
 /* mu is held while a folder is made or removed: what is left of one is removed beside another. */
 struct share_folders {
     char *root;
+    int epoll; /* of the two that follow */
     struct share_sockets *sockets;
+    struct usage_watch *watch; /* NULL: the kernel gives none */
     pthread_mutex_t mu;
 };
 
+static int follow(int epoll, int fd, struct err *e)
+{
+    struct epoll_event ev = {.events = EPOLLIN};
+    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev) < 0)
+        return err_set_errno(e, errno, "folders of shares");
+    return 0;
+}
+
+/* Nodes have run out of watches before, and go on without. */
+static void open_watch(struct share_folders *f)
+{
+    auto_err struct err e = {0};
+    if (usage_watch_new(&f->watch, &e) < 0 || follow(f->epoll, usage_watch_fd(f->watch), &e) < 0) {
+        log_warn("Could not watch what containers write: one with a limited share can fill the "
+                 "folder of shares",
+                 kv("folder", f->root), kv_err(&e));
+        f->watch = usage_watch_free(f->watch);
+    }
+}
+
+static int open_all(struct share_folders *f, struct err *e)
+{
+    TRY(file_make_dirs(f->root, ROOT_MODE, e));
+    if (chmod(f->root, ROOT_MODE) < 0)
+        return err_set_errno(e, errno, "set the mode of folder %s", f->root);
+    f->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (f->epoll < 0)
+        return err_set_errno(e, errno, "folders of shares");
+    TRY(share_sockets_new(&f->sockets, e));
+    TRY(follow(f->epoll, share_sockets_fd(f->sockets), e));
+    open_watch(f);
+    return 0;
+}
+
 int share_folders_new(const char *root, struct share_folders **ret, struct err *e)
 {
-    auto_share_sockets struct share_sockets *sockets = NULL;
-    TRY(file_make_dirs(root, ROOT_MODE, e));
-    if (chmod(root, ROOT_MODE) < 0)
-        return err_set_errno(e, errno, "set the mode of folder %s", root);
-    TRY(share_sockets_new(&sockets, e));
-    struct share_folders *f = xmalloc(sizeof(*f));
-    *f = (struct share_folders){.root = xstrdup(root), .sockets = TAKE(sockets)};
+    auto_share_folders struct share_folders *f = xmalloc(sizeof(*f));
+    *f = (struct share_folders){.root = xstrdup(root), .epoll = -1};
     (void)pthread_mutex_init(&f->mu, NULL);
-    *ret = f;
+    TRY(open_all(f, e));
+    *ret = TAKE(f);
     return 0;
 }
 
@@ -49,6 +83,9 @@ struct share_folders *share_folders_free(struct share_folders *f)
     if (!f)
         return NULL;
     f->sockets = share_sockets_free(f->sockets);
+    f->watch = usage_watch_free(f->watch);
+    if (f->epoll >= 0)
+        (void)close(f->epoll);
     (void)pthread_mutex_destroy(&f->mu);
     free(f->root);
     free(f);
@@ -72,13 +109,22 @@ static int open_folder(const char *path, int *ret, struct err *e)
     return 0;
 }
 
+/* The folder's usage is cut from now on, and it hears its container. */
+static int attend(struct share_folders *f, unsigned slot, int folder, struct err *e)
+{
+    if (f->watch)
+        TRY(usage_watch_add(f->watch, slot, folder, e));
+    TRY(share_usage_trim(folder, e));
+    return share_sockets_open(f->sockets, slot, folder, e);
+}
+
 static int fill(struct share_folders *f, unsigned slot, const char *path, const struct terms *terms,
                 struct err *e)
 {
     auto_fd int folder = -1;
     TRY(open_folder(path, &folder, e));
     TRY(share_terms_write(folder, terms, e));
-    return share_sockets_open(f->sockets, slot, folder, e);
+    return attend(f, slot, folder, e);
 }
 
 static int make(struct share_folders *f, unsigned slot, const struct terms *terms, struct err *e)
@@ -111,8 +157,7 @@ static int listen_at(struct share_folders *f, unsigned slot, const char *path, s
     if (share_sockets_has(f->sockets, slot))
         return 0;
     TRY(open_folder(path, &folder, e));
-    TRY(share_usage_trim(folder, e));
-    return share_sockets_open(f->sockets, slot, folder, e);
+    return attend(f, slot, folder, e);
 }
 
 int share_folders_put(struct share_folders *f, unsigned slot, const struct share_limit *limits,
@@ -132,6 +177,8 @@ int share_folders_remove(struct share_folders *f, unsigned slot, struct err *e)
     auto_free char *path = share_folders_path(f, slot);
     HOLD(&f->mu);
     share_sockets_close(f->sockets, slot);
+    if (f->watch)
+        usage_watch_drop(f->watch, slot);
     return fresh_folder_remove(path, e);
 }
 
@@ -169,8 +216,37 @@ void share_folders_resume(struct share_folders *f)
     }
 }
 
+/* --- While containers run --- */
+
+static void trim(struct share_folders *f, unsigned slot)
+{
+    auto_err struct err e = {0};
+    auto_fd int folder = -1;
+    auto_free char *path = share_folders_path(f, slot);
+    if (open_folder(path, &folder, /* e= */ NULL) == 0 && share_usage_trim(folder, &e) < 0)
+        log_error("Could not cut what a container has written", kv("folder", path), kv_err(&e));
+}
+
+/* True when somebody has written. */
+static bool trim_all(struct share_folders *f)
+{
+    unsigned slot;
+    bool any = false;
+    for (; f->watch && usage_watch_next(f->watch, &slot); any = true)
+        trim(f, slot);
+    return any;
+}
+
+/* A container that writes all the time is not worth more than so many rounds. */
+enum { PAUSE_MS = 1 };
+
 int share_folders_run(struct share_folders *f, struct scope *s, share_heard_fn *heard, void *arg,
                       struct err *e)
 {
-    return share_sockets_run(f->sockets, s, heard, arg, e);
+    for (;;) {
+        TRY(scope_wait_readable(s, f->epoll, e));
+        share_sockets_step(f->sockets, heard, arg);
+        if (trim_all(f))
+            (void)scope_wait_ms(s, PAUSE_MS);
+    }
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/scope.h"
+
 #include "nodeagent/slots/share_sockets.h"
 #include "nodeagent/slots/share_terms.h"
 
@@ -11,12 +13,12 @@
  * meanwhile, but for the socket. It outlives the agent. At any time the name leads to a whole folder
  * or to none.
  *
- * For any thread.
+ * For any thread; one runs them.
  */
 struct share_folders;
 
-/* Makes the root, for root's eyes alone: others of the host are not to write into a container's
- * usage. ERR_SYSTEM. */
+/* Makes the root, for root alone: other users of the host are not to write into a container's usage.
+ * ERR_SYSTEM. */
 int share_folders_new(const char *root, struct share_folders **ret, struct err *e) MUST_CHECK;
 struct share_folders *share_folders_free(struct share_folders *f);
 AUTO_DEFINE_PTR(share_folders, struct share_folders, share_folders_free)
@@ -38,6 +40,7 @@ int share_folders_remove(struct share_folders *f, unsigned slot, struct err *e) 
  * done. For an agent that is alone on its node. Failures are logged. */
 void share_folders_resume(struct share_folders *f);
 
-/* As share_sockets_run. */
+/* Hears what containers say, and cuts usage to its size where one made it longer, until the scope
+ * ends. Blocks; one thread. */
 int share_folders_run(struct share_folders *f, struct scope *s, share_heard_fn *heard, void *arg,
                       struct err *e) MUST_CHECK;

@@ -167,19 +167,15 @@ static void hear(struct share_sockets *s, unsigned slot, share_heard_fn *heard, 
             heard(arg, slot, &from, &message);
 }
 
+int share_sockets_fd(const struct share_sockets *s)
+{
+    return s->epoll;
+}
+
 void share_sockets_step(struct share_sockets *s, share_heard_fn *heard, void *arg)
 {
     struct epoll_event ready[BATCH];
     int n = epoll_wait(s->epoll, ready, BATCH, /* timeout= */ 0);
     for (int i = 0; i < n; i++)
         hear(s, ready[i].data.u32, heard, arg);
-}
-
-int share_sockets_run(struct share_sockets *s, struct scope *scope, share_heard_fn *heard,
-                      void *arg, struct err *e)
-{
-    for (;;) {
-        TRY(scope_wait_readable(scope, s->epoll, e));
-        share_sockets_step(s, heard, arg);
-    }
 }

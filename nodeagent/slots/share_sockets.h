@@ -7,7 +7,6 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "base/scope.h"
 
 #include "limiter/region.h"
 
@@ -40,8 +39,8 @@ void share_sockets_close(struct share_sockets *s, unsigned slot);
 typedef void share_heard_fn(void *arg, unsigned slot, const struct ucred *from,
                             const struct share_message *m);
 
-/* Receives until the scope ends. What is no message of this layout is dropped. Blocks; one thread. */
-int share_sockets_run(struct share_sockets *s, struct scope *scope, share_heard_fn *heard,
-                      void *arg, struct err *e) MUST_CHECK;
-/* Receives what is there, without waiting; for tests. */
+/* Readable while there are messages. Owned by s. */
+int share_sockets_fd(const struct share_sockets *s);
+/* Receives what is there, or a part of it. What is no message of this layout is dropped. Never
+ * blocks; one thread. */
 void share_sockets_step(struct share_sockets *s, share_heard_fn *heard, void *arg);

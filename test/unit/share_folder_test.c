@@ -250,6 +250,40 @@ Test(share_folder, a_removed_containers_socket_hears_nothing)
     cr_expect_eq(h.n, 0);
 }
 
+/* --- What a container writes --- */
+
+static off_t size_of(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? st.st_size : -1;
+}
+
+/* It would fill the folder in which the host has its own files. */
+Test(share_folder, what_a_container_writes_beyond_its_usage_is_cut)
+{
+    static const char more[4096];
+    struct heard h = {0};
+    put(3, 1);
+    put(4, 1);
+    auto_fd int fd = open("shares/share.4/" REGION_USAGE, O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < 100; i++)
+        cr_assert_eq(pwrite(fd, more, sizeof(more), (off_t)i << 20), sizeof(more));
+    (void)!listen_a_while(&h);
+    cr_expect_eq(size_of("shares/share.4/" REGION_USAGE), sizeof(struct usage));
+    cr_assert_eq(ftruncate(fd, 1 << 30), 0);
+    (void)!listen_a_while(&h);
+    cr_expect_eq(size_of("shares/share.4/" REGION_USAGE), sizeof(struct usage));
+    cr_assert_eq(share_folders_remove(folders, slot(4), NULL), 0);
+    put(4, 1);
+    cr_assert_eq(truncate("shares/share.4/" REGION_USAGE, 1 << 30), 0);
+    open_folders();
+    share_folders_resume(folders);
+    cr_assert_eq(truncate("shares/share.3/" REGION_USAGE, 1 << 30), 0);
+    (void)!listen_a_while(&h);
+    cr_expect_eq(size_of("shares/share.3/" REGION_USAGE), sizeof(struct usage));
+    cr_expect_eq(size_of("shares/share.4/" REGION_USAGE), sizeof(struct usage));
+}
+
 /* --- After the agent's end --- */
 
 /* The container has the folder mounted: it sees the new socket under the old name. */
