@@ -35,7 +35,6 @@ const char *const api_publisher_names[] = {[API_PUBLISHER_KUBELET] = "kubelet",
 
 const char *const api_level_names[] =
     {[API_LEVEL_NONE] = "none", [API_LEVEL_LIBRARY] = "library", NULL};
-static const char *const compute_level_names[] = {[API_LEVEL_NONE] = "none", NULL};
 static const char *const memory_enforcement_names[] = {[API_MEMORY_AUTO] = "auto",
                                                        [API_MEMORY_DRIVER] = "driver",
                                                        [API_MEMORY_LIBRARY] = "library",
@@ -319,7 +318,7 @@ static const struct jx_field fractional_state_fields[] = {
     JX_F(device_fractional_state, compute_percent, "computePercent", JX_INT, .keep_zero = true,
          .min = 0, .max = MAX_PERCENT),
     JX_F(device_fractional_state, memory, "memory", JX_ENUM, .choices = api_level_names),
-    JX_F(device_fractional_state, compute, "compute", JX_ENUM, .choices = compute_level_names),
+    JX_F(device_fractional_state, compute, "compute", JX_ENUM, .choices = api_level_names),
     {0},
 };
 

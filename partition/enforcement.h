@@ -25,3 +25,6 @@ bool enforcement_gives_shares(const struct device_want *want, const struct enfor
 /* What new shares by these terms are held to their memory with. The terms are not refused. */
 enum api_level enforcement_of_memory(const struct device_fractional *terms,
                                      const struct enforcement_means *has);
+/* The same for compute. */
+enum api_level enforcement_of_compute(const struct device_fractional *terms,
+                                      const struct enforcement_means *has);

@@ -188,7 +188,7 @@ static unsigned list_claims(struct arbiter *a, struct container *c, struct turns
 
 static bool is_same(const struct container *old, const struct container *new)
 {
-    return old && old->n == new->n && memcmp(old->claims, new->claims, sizeof(old->claims)) == 0;
+    return old && old->n == new->n &&memcmp(old->claims, new->claims, sizeof(old->claims)) == 0;
 }
 
 static void put(struct arbiter *a, unsigned slot, struct container *c)
@@ -199,7 +199,7 @@ static void put(struct arbiter *a, unsigned slot, struct container *c)
     a->containers[slot] = c;
     if (n == 0)
         turns_remove(a->turns, slot);
-    else if (is_same(old, c) && old->terms->cards[0].gate == c->terms->cards[0].gate)
+    else if (is_same(old, c))
         turns_change(a->turns, slot, claims);
     else
         turns_add(a->turns, slot, claims, n, now_ns(a));

@@ -27,7 +27,8 @@ struct arbiter *arbiter_free(struct arbiter *a);
 AUTO_DEFINE_PTR(arbiter, struct arbiter, arbiter_free)
 #define auto_arbiter AUTO_PTR(arbiter)
 
-/* The container with this slot (the lowest of its slots) has these terms, or has them anew. Cards of
+/* The container with this slot (the lowest of its slots) has these terms, or other percents in them
+ * than before; of another container under the same slot the earlier one is dropped first. Cards of
  * which the library does not hold the compute keep their gate open. Takes the mapped terms, which
  * munmap frees. */
 void arbiter_put(struct arbiter *a, unsigned slot, struct terms *take_terms);

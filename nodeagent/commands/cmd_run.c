@@ -118,6 +118,11 @@ static int run_shares(void *arg, struct scope *s, struct err *e)
     return share_folders_run(arg, s, pass_over, /* arg= */ NULL, e);
 }
 
+static int trim_shares(void *arg, struct scope *s, struct err *e)
+{
+    return share_folders_trim(arg, s, e);
+}
+
 static int run_agent(void *arg, struct scope *s, struct err *e)
 {
     return agent_run(arg, s, e);
@@ -371,6 +376,8 @@ static int serve_until_signal(struct process *p, const sigset_t *signals)
         start_part(p, s, "pods", run_pods, p->pods);
     if (p->share_folders)
         start_part(p, s, "shares", run_shares, p->share_folders);
+    if (p->share_folders)
+        start_part(p, s, "usage", trim_shares, p->share_folders);
     if (p->gate)
         start_part(p, s, "access", access_gate_run, p->gate);
     start_part(p, s, "http", http_server_run, p->http);

@@ -59,24 +59,50 @@ bool share_card_of(const struct share_facts *f, const struct gpu_card *card,
         ret->may_disable = want->sharing.fractional.allow_disable;
         ret->memory_level =
             enforcement_of_memory(&want->sharing.fractional, &f->rules->means.enforcement);
+        ret->compute_level =
+            enforcement_of_compute(&want->sharing.fractional, &f->rules->means.enforcement);
+        ret->is_capped = want->sharing.fractional.has_qos_policy &&
+                         want->sharing.fractional.qos_policy == API_FIXED_SHARE;
     }
     if (f->shares->is_adopting || (f->holders && holders_has_card(f->holders, card->uuid)))
         ret->used = ret->total;
     return true;
 }
 
-enum api_level share_card_memory_level(const struct share_card *c, const struct shares *shares)
+/* True for a share that has to be held. */
+static bool counts(const struct share *s, const struct gpu_card *card)
 {
-    int level = (int)c->memory_level;
-    for (size_t i = 0; i < shares->n; i++) {
-        const struct share *s = &shares->items[i];
-        if (strcmp(s->card, c->card->uuid) == 0 && !share_is_whole(s, c->card->memory_mib) &&
-            s->memory_level < level)
-            level = s->memory_level;
-    }
+    return strcmp(s->card, card->uuid) == 0 && !share_is_whole(s, card->memory_mib);
+}
+
+static bool has_adopted(const struct share_card *c, const struct shares *shares)
+{
     for (size_t i = 0; i < shares->n_adopted; i++)
         if (strcmp(shares->adopted[i].card, c->card->uuid) == 0)
-            level = API_LEVEL_NONE;
+            return true;
+    return false;
+}
+
+static int weaker(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+enum api_level share_card_memory_level(const struct share_card *c, const struct shares *shares)
+{
+    int level = has_adopted(c, shares) ? API_LEVEL_NONE : (int)c->memory_level;
+    for (size_t i = 0; i < shares->n; i++)
+        if (counts(&shares->items[i], c->card))
+            level = weaker(level, shares->items[i].memory_level);
+    return (enum api_level)level;
+}
+
+enum api_level share_card_compute_level(const struct share_card *c, const struct shares *shares)
+{
+    int level = has_adopted(c, shares) ? API_LEVEL_NONE : (int)c->compute_level;
+    for (size_t i = 0; i < shares->n; i++)
+        if (counts(&shares->items[i], c->card))
+            level = weaker(level, shares->items[i].compute_level);
     return (enum api_level)level;
 }
 

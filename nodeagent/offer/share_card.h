@@ -20,9 +20,11 @@ bool share_pool_exists(const struct device_spec *spec, const struct sharing_mean
 struct share_card {
     const struct gpu_card *card; /* borrowed */
     struct fraction_size total, used;
-    bool only_whole;             /* it is not fractional: it gives itself, and no part */
-    enum api_level memory_level; /* what its new shares are held to their memory with, */
-    bool may_disable;            /* ... unless their containers do without */
+    bool only_whole;              /* it is not fractional: it gives itself, and no part */
+    enum api_level memory_level;  /* what its new shares are held to their memory with, */
+    enum api_level compute_level; /* ... and to their compute, */
+    bool is_capped;               /* ... of which they never have more, also alone, */
+    bool may_disable;             /* unless their containers do without */
 };
 
 /* What else than the card decides. Borrowed. */
@@ -41,5 +43,7 @@ bool share_card_of(const struct share_facts *f, const struct gpu_card *card,
  * those that stand. A share that is the whole card needs nothing. Of adopted pods it is not known, so
  * they have none. */
 enum api_level share_card_memory_level(const struct share_card *c, const struct shares *shares);
+/* The same for compute. */
+enum api_level share_card_compute_level(const struct share_card *c, const struct shares *shares);
 /* How many shares more the card can give, by number; 0 also where memory or compute is used up. */
 unsigned share_card_room(const struct share_card *c);

@@ -20,7 +20,9 @@ struct share {
     unsigned slot;
     char card[GPU_UUID_BYTES];
     unsigned memory_mib, percent; /* percent of the card's compute; 0: no guarantee */
-    int memory_level;             /* enum api_level: what holds its container to memory_mib */
+    int memory_level;             /* enum api_level: what holds its container to memory_mib, */
+    int compute_level;            /* ... and to percent, */
+    bool is_capped;               /* ... which it never has more of, also alone */
     char *uid, *container;        /* of its pod; owned */
 };
 

@@ -223,7 +223,7 @@ static void build_fractional(const struct node_state *s, const struct gpu_card *
                                              .compute_percent = c.total.percent,
                                              .max_shares = c.total.shares,
                                              .memory = (int)share_card_memory_level(&c, shares),
-                                             .compute = API_LEVEL_NONE};
+                                             .compute = (int)share_card_compute_level(&c, shares)};
 }
 
 static void build_identity(const struct gpu_card *from, struct device_card *to)

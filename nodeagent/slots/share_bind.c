@@ -22,7 +22,8 @@ static bool says_the_same(const struct slot_record *r, const struct slot_binding
     return is_of_container(r, b) && strcmp(r->card, g->card) == 0 &&
            r->quota.memory_mib == g->quota.memory_mib &&
            r->quota.compute_percent == g->quota.compute_percent &&
-           r->memory_level == g->memory_level;
+           r->memory_level == g->memory_level && r->compute_level == g->compute_level &&
+           r->is_capped == g->is_capped;
 }
 
 /* The file of what the record said before goes first: no container may be given a share that no
@@ -83,6 +84,8 @@ static void add_share(const struct slot_record *r, struct shares *ret)
                       .memory_mib = r->quota.memory_mib,
                       .percent = r->quota.compute_percent,
                       .memory_level = r->memory_level,
+                      .compute_level = r->compute_level,
+                      .is_capped = r->is_capped,
                       .uid = r->uid,
                       .container = r->container};
     memcpy(s.card, r->card, sizeof(s.card));

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/arbiter/arbiter.h"
 #include "nodeagent/container/fresh_folder.h"
 #include "nodeagent/container/slot_pool.h"
 #include "nodeagent/slots/usage_watch.h"
@@ -30,6 +31,7 @@ struct share_folders {
     char *root;
     int epoll; /* of the two that follow */
     struct share_sockets *sockets;
+    struct arbiter *arbiter;
     struct usage_watch *watch; /* NULL: the kernel gives none */
     pthread_mutex_t mu;
 };
@@ -46,12 +48,10 @@ static int follow(int epoll, int fd, struct err *e)
 static void open_watch(struct share_folders *f)
 {
     auto_err struct err e = {0};
-    if (usage_watch_new(&f->watch, &e) < 0 || follow(f->epoll, usage_watch_fd(f->watch), &e) < 0) {
+    if (usage_watch_new(&f->watch, &e) < 0)
         log_warn("Could not watch what containers write: one with a limited share can fill the "
                  "folder of shares",
                  kv("folder", f->root), kv_err(&e));
-        f->watch = usage_watch_free(f->watch);
-    }
 }
 
 static int open_all(struct share_folders *f, struct err *e)
@@ -64,6 +64,8 @@ static int open_all(struct share_folders *f, struct err *e)
         return err_set_errno(e, errno, "folders of shares");
     TRY(share_sockets_new(&f->sockets, e));
     TRY(follow(f->epoll, share_sockets_fd(f->sockets), e));
+    TRY(arbiter_new(clock_real(), &f->arbiter, e));
+    TRY(follow(f->epoll, arbiter_fd(f->arbiter), e));
     open_watch(f);
     return 0;
 }
@@ -84,6 +86,7 @@ struct share_folders *share_folders_free(struct share_folders *f)
         return NULL;
     f->sockets = share_sockets_free(f->sockets);
     f->watch = usage_watch_free(f->watch);
+    f->arbiter = arbiter_free(f->arbiter);
     if (f->epoll >= 0)
         (void)close(f->epoll);
     (void)pthread_mutex_destroy(&f->mu);
@@ -109,13 +112,22 @@ static int open_folder(const char *path, int *ret, struct err *e)
     return 0;
 }
 
-/* The folder's usage is cut from now on, and it hears its container. */
+static int arbitrate(struct share_folders *f, unsigned slot, int folder, struct err *e)
+{
+    struct terms *terms = NULL;
+    TRY(share_terms_map(folder, &terms, e));
+    arbiter_put(f->arbiter, slot, terms);
+    return 0;
+}
+
+/* The folder's usage is cut from now on, its container is heard, and takes turns. */
 static int attend(struct share_folders *f, unsigned slot, int folder, struct err *e)
 {
     if (f->watch)
         TRY(usage_watch_add(f->watch, slot, folder, e));
     TRY(share_usage_trim(folder, e));
-    return share_sockets_open(f->sockets, slot, folder, e);
+    TRY(share_sockets_open(f->sockets, slot, folder, e));
+    return arbitrate(f, slot, folder, e);
 }
 
 static int fill(struct share_folders *f, unsigned slot, const char *path, const struct terms *terms,
@@ -132,6 +144,7 @@ static int make(struct share_folders *f, unsigned slot, const struct terms *term
     char name[SLOT_WORD_BYTES];
     auto_free char *path = share_folders_path(f, slot);
     auto_free char *draft = xasprintf("%s/" DRAFT_PREFIX "%s", f->root, slot_name(slot, name));
+    arbiter_drop(f->arbiter, slot);
     TRY(fresh_folder_make(draft, FOLDER_MODE, e));
     TRY(fill(f, slot, draft, terms, e));
     TRY(fresh_folder_remove(path, e));
@@ -154,10 +167,9 @@ static bool is_kept(const char *path, const struct terms *terms)
 static int listen_at(struct share_folders *f, unsigned slot, const char *path, struct err *e)
 {
     auto_fd int folder = -1;
-    if (share_sockets_has(f->sockets, slot))
-        return 0;
     TRY(open_folder(path, &folder, e));
-    return attend(f, slot, folder, e);
+    return share_sockets_has(f->sockets, slot) ? arbitrate(f, slot, folder, e)
+                                               : attend(f, slot, folder, e);
 }
 
 int share_folders_put(struct share_folders *f, unsigned slot, const struct share_limit *limits,
@@ -176,6 +188,7 @@ int share_folders_remove(struct share_folders *f, unsigned slot, struct err *e)
 {
     auto_free char *path = share_folders_path(f, slot);
     HOLD(&f->mu);
+    arbiter_drop(f->arbiter, slot);
     share_sockets_close(f->sockets, slot);
     if (f->watch)
         usage_watch_drop(f->watch, slot);
@@ -240,12 +253,36 @@ static bool trim_all(struct share_folders *f)
 /* A container that writes all the time is not worth more than so many rounds. */
 enum { PAUSE_MS = 1 };
 
+struct listener {
+    struct arbiter *arbiter;
+    share_heard_fn *heard;
+    void *arg;
+};
+
+static void hear(void *arg, unsigned slot, const struct ucred *from, const struct share_message *m)
+{
+    const struct listener *l = arg;
+    arbiter_hear(l->arbiter, slot, from, m);
+    l->heard(l->arg, slot, from, m);
+}
+
 int share_folders_run(struct share_folders *f, struct scope *s, share_heard_fn *heard, void *arg,
                       struct err *e)
 {
+    struct listener l = {f->arbiter, heard, arg};
     for (;;) {
         TRY(scope_wait_readable(s, f->epoll, e));
-        share_sockets_step(f->sockets, heard, arg);
+        share_sockets_step(f->sockets, hear, &l);
+        arbiter_step(f->arbiter);
+    }
+}
+
+int share_folders_trim(struct share_folders *f, struct scope *s, struct err *e)
+{
+    if (!f->watch)
+        (void)scope_wait_ms(s, /* ms= */ -1);
+    for (;;) {
+        TRY(scope_wait_readable(s, usage_watch_fd(f->watch), e));
         if (trim_all(f))
             (void)scope_wait_ms(s, PAUSE_MS);
     }

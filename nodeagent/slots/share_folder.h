@@ -40,7 +40,10 @@ int share_folders_remove(struct share_folders *f, unsigned slot, struct err *e) 
  * done. For an agent that is alone on its node. Failures are logged. */
 void share_folders_resume(struct share_folders *f);
 
-/* Hears what containers say, and cuts usage to its size where one made it longer, until the scope
+/* Hears what containers say, and gives them their turns on the cards (arbiter.h), until the scope
  * ends. Blocks; one thread. */
 int share_folders_run(struct share_folders *f, struct scope *s, share_heard_fn *heard, void *arg,
                       struct err *e) MUST_CHECK;
+/* Cuts usage to its size where a container made it longer, until the scope ends. A container that
+ * goes on writing keeps this one thread from nothing else. Blocks; one thread. */
+int share_folders_trim(struct share_folders *f, struct scope *s, struct err *e) MUST_CHECK;

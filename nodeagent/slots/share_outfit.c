@@ -12,11 +12,16 @@
 
 #define BYTES_OF_MIB ((uint64_t)1 << 20)
 
-/* True where one of the shares is to be held to its memory. The others are whole cards. */
+static bool is_held(const struct bound_slot *g)
+{
+    return g->memory_level == API_LEVEL_LIBRARY || g->compute_level == API_LEVEL_LIBRARY;
+}
+
+/* True where one of the shares is to be held to its size. The others are whole cards. */
 static bool is_limited(const struct slot_binding *b)
 {
     for (size_t i = 0; i < b->n; i++)
-        if (b->bound[i].memory_level == API_LEVEL_LIBRARY)
+        if (is_held(&b->bound[i]))
             return true;
     return false;
 }
@@ -52,11 +57,14 @@ static int put_folder(const struct slot_deps *d, const struct slot_binding *b, s
     auto_free struct share_limit *limits = xcalloc(b->n, sizeof(*limits));
     for (size_t i = 0; i < b->n; i++) {
         const struct bound_slot *g = &b->bound[i];
-        bool held = g->memory_level == API_LEVEL_LIBRARY;
-        limits[i] = (struct share_limit){.memory_bytes = g->quota.memory_mib * BYTES_OF_MIB,
+        bool memory = g->memory_level == API_LEVEL_LIBRARY;
+        bool compute = g->compute_level == API_LEVEL_LIBRARY;
+        limits[i] = (struct share_limit){.memory_bytes = memory ? g->quota.memory_mib * BYTES_OF_MIB
+                                                                : UINT64_MAX,
                                          .percent = g->quota.compute_percent,
-                                         .memory_level = held ? LEVEL_LIBRARY : LEVEL_NONE,
-                                         .compute_level = LEVEL_NONE};
+                                         .is_capped = g->is_capped,
+                                         .memory_level = memory ? LEVEL_LIBRARY : LEVEL_NONE,
+                                         .compute_level = compute ? LEVEL_LIBRARY : LEVEL_NONE};
         memcpy(limits[i].card, g->card, sizeof(limits[i].card));
     }
     return share_folders_put(d->share_folders, lowest_slot(b), limits, b->n, e);

@@ -115,6 +115,8 @@ static void put(struct bound_slot *g, const struct share *s)
     memcpy(g->card, s->card, sizeof(g->card));
     g->quota = (struct sgpu_quota){s->memory_mib, s->percent};
     g->memory_level = s->memory_level;
+    g->compute_level = s->compute_level;
+    g->is_capped = s->is_capped;
     g->qos = -1;
 }
 
@@ -126,6 +128,8 @@ static void put_new(struct bound_slot *g, const struct share_card *c, struct fra
     memcpy(s.card, c->card->uuid, sizeof(s.card));
     bool is_free = share_is_whole(&s, c->card->memory_mib) || (w->is_unlimited && c->may_disable);
     s.memory_level = is_free ? API_LEVEL_NONE : (int)c->memory_level;
+    s.compute_level = is_free ? API_LEVEL_NONE : (int)c->compute_level;
+    s.is_capped = !is_free && c->is_capped;
     put(g, &s);
 }
 

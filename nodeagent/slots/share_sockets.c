@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -23,12 +24,21 @@ enum {
     N_SLOTS = SLOT_SHARES_END - SLOT_SHARES_FIRST,
     BATCH = 16, /* messages of one container before it is the next one's turn */
     MODE = 0666,
+    /* Of one container in a window. Two of each process for each turn come to a tenth of that. */
+    WINDOW_MS = 100,
+    MOST = 500,
 };
+
+/* What the epoll's data say, besides slots. */
+#define OF_TIMER UINT32_MAX
 
 struct share_sockets {
     int epoll; /* its data are slots */
     pthread_mutex_t mu;
     int fds[N_SLOTS]; /* -1: none; guarded by mu */
+    int timer;        /* set while a window is open */
+    bool is_open;
+    unsigned heard[N_SLOTS]; /* in this window; for the thread that receives, as is_open */
 };
 
 static int *place_of(struct share_sockets *s, unsigned slot)
@@ -42,11 +52,18 @@ int share_sockets_new(struct share_sockets **ret, struct err *e)
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     if (epoll < 0)
         return err_set_errno(e, errno, "sockets of shares");
-    struct share_sockets *s = xmalloc(sizeof(*s));
-    *s = (struct share_sockets){.epoll = epoll};
+    struct share_sockets *s = xcalloc(1, sizeof(*s));
+    s->epoll = epoll;
+    s->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     (void)pthread_mutex_init(&s->mu, NULL);
     for (size_t i = 0; i < N_SLOTS; i++)
         s->fds[i] = -1;
+    struct epoll_event ev = {.events = EPOLLIN, .data.u32 = OF_TIMER};
+    if (s->timer < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, s->timer, &ev) < 0) {
+        int rc = err_set_errno(e, errno, "sockets of shares");
+        share_sockets_free(s);
+        return rc;
+    }
     *ret = s;
     return 0;
 }
@@ -58,6 +75,8 @@ struct share_sockets *share_sockets_free(struct share_sockets *s)
     for (size_t i = 0; i < N_SLOTS; i++)
         if (s->fds[i] >= 0)
             (void)close(s->fds[i]);
+    if (s->timer >= 0)
+        (void)close(s->timer);
     (void)close(s->epoll);
     (void)pthread_mutex_destroy(&s->mu);
     free(s);
@@ -157,14 +176,52 @@ static bool receive(struct share_sockets *s, unsigned slot, struct ucred *ret_fr
     return true;
 }
 
+/* --- Windows --- */
+
+static void open_window(struct share_sockets *s)
+{
+    const struct itimerspec spec = {.it_value.tv_nsec = WINDOW_MS * 1000000L};
+    if (!s->is_open)
+        s->is_open = timerfd_settime(s->timer, /* flags= */ 0, &spec, NULL) == 0;
+}
+
+static void listen_to(struct share_sockets *s, unsigned slot, bool on)
+{
+    struct epoll_event ev = {.events = on ? EPOLLIN : 0, .data.u32 = slot};
+    HOLD(&s->mu);
+    int fd = *place_of(s, slot);
+    if (fd >= 0)
+        (void)epoll_ctl(s->epoll, EPOLL_CTL_MOD, fd, &ev);
+}
+
+/* Those that said too much are heard again. */
+static void close_window(struct share_sockets *s)
+{
+    uint64_t count = 0;
+    if (read(s->timer, &count, sizeof(count)) < 0)
+        return;
+    s->is_open = false;
+    for (unsigned i = 0; i < N_SLOTS; i++) {
+        if (s->heard[i] >= MOST)
+            listen_to(s, SLOT_SHARES_FIRST + i, true);
+        s->heard[i] = 0;
+    }
+}
+
 static void hear(struct share_sockets *s, unsigned slot, share_heard_fn *heard, void *arg)
 {
     struct ucred from = {0};
     struct share_message message;
     bool good = false;
-    for (int i = 0; i < BATCH && receive(s, slot, &from, &message, &good); i++)
+    unsigned *n = &s->heard[slot - SLOT_SHARES_FIRST];
+    open_window(s);
+    for (int i = 0; i < BATCH && *n < MOST && receive(s, slot, &from, &message, &good); i++) {
+        ++*n;
         if (good)
             heard(arg, slot, &from, &message);
+    }
+    if (*n >= MOST && s->is_open)
+        listen_to(s, slot, false);
 }
 
 int share_sockets_fd(const struct share_sockets *s)
@@ -176,6 +233,10 @@ void share_sockets_step(struct share_sockets *s, share_heard_fn *heard, void *ar
 {
     struct epoll_event ready[BATCH];
     int n = epoll_wait(s->epoll, ready, BATCH, /* timeout= */ 0);
-    for (int i = 0; i < n; i++)
-        hear(s, ready[i].data.u32, heard, arg);
+    for (int i = 0; i < n; i++) {
+        if (ready[i].data.u32 == OF_TIMER)
+            close_window(s);
+        else
+            hear(s, ready[i].data.u32, heard, arg);
+    }
 }

@@ -41,6 +41,7 @@ typedef void share_heard_fn(void *arg, unsigned slot, const struct ucred *from,
 
 /* Readable while there are messages. Owned by s. */
 int share_sockets_fd(const struct share_sockets *s);
-/* Receives what is there, or a part of it. What is no message of this layout is dropped. Never
+/* Receives what is there, or a part of it. What is no message of this layout is dropped. A container
+ * that says more than 500 things in a tenth of a second is not heard until that is over. Never
  * blocks; one thread. */
 void share_sockets_step(struct share_sockets *s, share_heard_fn *heard, void *arg);

@@ -19,8 +19,9 @@
 /* What a container may have of one card. */
 struct share_limit {
     char card[GPU_UUID_BYTES];
-    uint64_t memory_bytes;
-    unsigned percent; /* of the card's compute; 0: no guarantee */
+    uint64_t memory_bytes; /* UINT64_MAX: no limit */
+    unsigned percent;      /* of the card's compute; 0: no guarantee */
+    bool is_capped;        /* never more than that, also alone */
     enum share_level memory_level, compute_level;
 };
 

@@ -251,7 +251,9 @@ struct slot_record slot_binding_record(const struct slot_binding *b, const struc
                             .uid = xstrdup(b->uid),
                             .container = xstrdup(b->container),
                             .quota = g->quota,
-                            .memory_level = g->memory_level};
+                            .memory_level = g->memory_level,
+                            .compute_level = g->compute_level,
+                            .is_capped = g->is_capped};
     memcpy(r.card, g->card, sizeof(r.card));
     return r;
 }

@@ -15,7 +15,9 @@ struct bound_slot {
     unsigned slot;
     char card[GPU_UUID_BYTES];
     struct sgpu_quota quota;
-    int memory_level; /* of a share (enum api_level): what holds its container to its memory */
+    int memory_level;  /* of a share (enum api_level): what holds its container to its memory, */
+    int compute_level; /* ... and to its compute; */
+    bool is_capped;    /* ... which it never has more of, also alone */
     int qos; /* the card's policy (enum api_qos_policy), set first where it differs and no slice
                 exists; -1: any */
 };

@@ -26,8 +26,9 @@ static const struct record_versions versions = {SLOT_RECORD_OLDEST, SLOT_RECORD_
 
 struct doc {
     int64_t version, slot, memory_mib, compute_percent;
-    bool has_memory_level;
-    int memory_level;
+    bool has_memory_level, has_compute_level;
+    int memory_level, compute_level;
+    bool is_capped;
     char *card, *ns, *pod, *uid, *container;
     int64_t *nameless;
     size_t n_nameless;
@@ -47,6 +48,9 @@ static const struct jx_field doc_fields[] =
      JX_F(doc, compute_percent, "computePercent", JX_INT, .required = true, .keep_zero = true,
           .min = 0, .max = 100),
      JX_P(doc, memory_level, has_memory_level, "memoryLevel", JX_ENUM, .choices = api_level_names),
+     JX_P(doc, compute_level, has_compute_level, "computeLevel", JX_ENUM,
+          .choices = api_level_names),
+     JX_F(doc, is_capped, "computeCapped", JX_BOOL),
      JX_L(doc, nameless, n_nameless, "nameless", JX_INT_LIST, .max = SGPU_MAX_SLICES),
      {0}};
 
@@ -79,6 +83,9 @@ static char *encode(const struct slot_record *r)
         .compute_percent = r->quota.compute_percent,
         .has_memory_level = r->memory_level != API_LEVEL_NONE,
         .memory_level = r->memory_level,
+        .has_compute_level = r->compute_level != API_LEVEL_NONE,
+        .compute_level = r->compute_level,
+        .is_capped = r->is_capped,
     };
     for (unsigned i = 0; i < r->nameless.n; i++)
         *XPUSH(d.nameless, d.n_nameless) = r->nameless.ids[i];
@@ -111,7 +118,9 @@ static int decode(const char *path, const char *text, size_t len, unsigned slot,
                             .uid = TAKE(d.uid),
                             .container = TAKE(d.container),
                             .quota = {(unsigned)d.memory_mib, (unsigned)d.compute_percent},
-                            .memory_level = d.memory_level};
+                            .memory_level = d.memory_level,
+                            .compute_level = d.compute_level,
+                            .is_capped = d.is_capped};
     (void)snprintf(r.card, sizeof(r.card), "%s", d.card);
     assert(d.n_nameless <= SGPU_MAX_SLICES); /* doc_fields has the bound */
     for (size_t i = 0; i < d.n_nameless; i++)

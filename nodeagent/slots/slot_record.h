@@ -26,7 +26,9 @@ struct slot_record {
     char card[GPU_UUID_BYTES];
     char *ns, *pod, *uid, *container; /* owned */
     struct sgpu_quota quota;
-    int memory_level; /* of a share, enum api_level; a release that knows of none has none */
+    /* Of a share, enum api_level; a release that knows of none has none. */
+    int memory_level, compute_level;
+    bool is_capped;                /* it never has more than its compute, also alone */
     struct card_nameless nameless; /* those that existed before the slot's slice was made */
 };
 
