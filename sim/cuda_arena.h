@@ -20,6 +20,7 @@ struct allocation {
     struct block *block;
     CUdeviceptr base;
     size_t bytes;
+    bool is_module; /* a module's, which ends with it alone */
 };
 
 struct arena {

@@ -4,11 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "sim/side_file.h"
 
 #define ROWS_VERSION 1U
 #define MIB          1048576U
@@ -40,16 +41,9 @@ static struct flock lock_at(int fd, int command, size_t byte)
 /* Zeros are rows that nobody has: a new file needs no content. */
 static bool map_rows(struct cuda_rows *r)
 {
-    struct stat st;
-    if (fstat(r->fd, &st) != 0)
+    r->file = side_file_map(r->fd, sizeof(*r->file));
+    if (r->file == NULL)
         return false;
-    if (st.st_size < (off_t)sizeof(*r->file) && ftruncate(r->fd, (off_t)sizeof(*r->file)) != 0)
-        return false;
-    void *at =
-        mmap(/* addr= */ NULL, sizeof(*r->file), PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
-    if (at == MAP_FAILED)
-        return false;
-    r->file = at;
     if (r->file->version == 0)
         r->file->version = ROWS_VERSION;
     if (r->file->version == ROWS_VERSION && r->file->reach <= CUDA_MAX_ROWS)
@@ -58,31 +52,6 @@ static bool map_rows(struct cuda_rows *r)
     r->file = NULL;
     errno = EINVAL;
     return false;
-}
-
-/* Whoever finds the file may write to it: the containers' processes have other users. */
-static void create_file(const char *path)
-{
-    char name[PATH_MAX];
-    if (snprintf(name, sizeof(name), "%s.XXXXXX", path) >= (int)sizeof(name))
-        return;
-    int fd = mkostemp(name, O_CLOEXEC);
-    if (fd < 0)
-        return;
-    /* Whether it is there now, or another process was first, is what the caller's open finds out. */
-    bool made = fchmod(fd, 0666) == 0 && link(name, path) == 0;
-    (void)made;
-    (void)close(fd);
-    (void)unlink(name);
-}
-
-static int open_file(const char *path)
-{
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd >= 0 || errno != ENOENT)
-        return fd;
-    create_file(path);
-    return open(path, O_RDWR | O_CLOEXEC);
 }
 
 bool cuda_rows_open(struct cuda_rows *r, const char *state_path)
@@ -98,8 +67,7 @@ bool cuda_rows_open(struct cuda_rows *r, const char *state_path)
     /* Rows of another state stay open: see the header. */
     if (r->file != NULL && r->own == NULL)
         (void)munmap(r->file, sizeof(*r->file));
-    *r = (struct cuda_rows){
-        .fd = state_path != NULL ? open_file(path) : memfd_create("cleave-sim-cuda", MFD_CLOEXEC)};
+    *r = (struct cuda_rows){.fd = side_file_open(state_path != NULL ? path : NULL)};
     memcpy(r->path, path, sizeof(path));
     return r->fd >= 0 && map_rows(r);
 }

@@ -37,22 +37,21 @@ class Limit:
     percent: int
     memory: str
     compute: str
-    gate: int
 
 
 def terms_of(folder):
     """What the container may have, card by card; asserts that the files are whole."""
     data = (folder / "terms").read_bytes()
-    magic, version, size, n, heed, _, _ = TERMS.unpack_from(data)
-    assert (magic, version, size, len(data), heed) == (TERMS_MAGIC, 1, TERMS_BYTES, TERMS_BYTES, 0)
+    magic, version, size, n, _, _, _ = TERMS.unpack_from(data)
+    assert (magic, version, size, len(data)) == (TERMS_MAGIC, 1, TERMS_BYTES, TERMS_BYTES)
     usage = folder / "usage"
     assert (usage.stat().st_size, usage.stat().st_mode & 0o777) == (USAGE_BYTES, 0o666)
     assert struct.unpack_from("=QII", usage.read_bytes()) == (USAGE_MAGIC, 1, USAGE_BYTES)
     assert (folder / "agent").is_socket()
     limits = []
     for i in range(n):
-        card, memory, _, percent, _, memory_level, compute_level, gate, _, _ = CARD.unpack_from(data, TERMS.size + i * CARD.size)
-        limits.append(Limit(f"GPU-{uuid.UUID(bytes=card)}", memory // MIB, percent, LEVELS[memory_level], LEVELS[compute_level], gate))
+        card, memory, _, percent, _, memory_level, compute_level, _, _, _ = CARD.unpack_from(data, TERMS.size + i * CARD.size)
+        limits.append(Limit(f"GPU-{uuid.UUID(bytes=card)}", memory // MIB, percent, LEVELS[memory_level], LEVELS[compute_level]))
     return limits
 
 
@@ -125,7 +124,7 @@ def node(rig, kubelet):
 
 def test_a_container_finds_its_limits_and_the_limiter_where_the_driver_was(node):
     pod = node.pod("a", gpumem=3000, gpucores=30)
-    assert node.limits(pod) == [Limit(node.node.uuid(), 3000, 30, "library", "none", 0)]
+    assert node.limits(pod) == [Limit(node.node.uuid(), 3000, 30, "library", "library")]
     mounts = node.mounts(pod)
     assert mounts["/run/cleave"] == (str(node.folder(pod)), False)
     assert mounts["/run/cleave/usage"] == (f"{node.folder(pod)}/usage", True)
@@ -180,11 +179,11 @@ def test_a_pod_with_the_whole_card_has_the_drivers_own_libraries(node):
     assert not any(host.startswith(str(node.lib)) for host, _ in mounts.values())
     assert not any(node.folders.iterdir())
     wait_for(lambda: node.told(), 30, "the share to be told")
-    assert node.level() == ("library", "none"), "nothing has to hold that container"
+    assert node.level() == ("library", "library"), "nothing has to hold that container"
 
 
 def test_a_profile_may_want_nothing_to_hold_its_containers(rig, kubelet):
-    node = Limited(rig, kubelet, enforcement={"memory": "none"})
+    node = Limited(rig, kubelet, enforcement={"memory": "none", "compute": "none"})
     pod = node.pod("a", gpumem=3000)
     assert "/run/cleave" not in node.mounts(pod)
     assert not any(node.folders.iterdir())
@@ -195,7 +194,7 @@ def test_a_profile_may_want_nothing_to_hold_its_containers(rig, kubelet):
 def test_what_a_share_was_made_with_stays_as_long_as_its_pod(node):
     before = node.pod("before", gpumem=3000)
     node.limits(before)
-    node.node.want(fractional(node.node.uuid(), enforcement={"memory": "none"}))
+    node.node.want(fractional(node.node.uuid(), enforcement={"memory": "none", "compute": "none"}))
     wait_for(lambda: node.level() == ("none", "none"), 30, "new shares to be without a limit")
     after = node.pod("after", gpumem=3000)
     assert "/run/cleave" not in node.mounts(after) and "/run/cleave" in node.mounts(before)

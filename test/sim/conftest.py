@@ -19,6 +19,7 @@ sys.path.insert(
 ctypes.CDLL(str(OUT / "libnvidia-ml.so.1"), mode=ctypes.RTLD_GLOBAL)
 
 import pynvml as nv  # noqa: E402
+from cuda import Client  # noqa: E402
 
 
 class Machine:
@@ -96,6 +97,28 @@ def machine(tmp_path, monkeypatch):
 @pytest.fixture
 def h100(machine):
     return machine("gpus: [{model: h100-80, count: 2}]")
+
+
+@pytest.fixture
+def client(h100):
+    """client(**env): another process, not initialised."""
+    made = []
+
+    def start(*before, **env):
+        made.append(Client(h100, *before, **env))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.kill()
+
+
+@pytest.fixture
+def worker(client):
+    """A process with the primary context of the first card."""
+    one = client()
+    one.says("cu.init(0)")
+    return one
 
 
 def refuses(code, call, *args):
