@@ -230,6 +230,9 @@ $(B)/test/race/%: $(B)/test/race/%.o $(TEST_LIBS)
 # several share: test/fuzz/*_support.c
 FUZZ_DRIVER := $(if $(filter fuzz,$(VARIANT)),,$(B)/test/fuzz/driver.o)
 FUZZ_SUPPORT := $(call obj_of,$(wildcard test/fuzz/*_support.c))
+$(B)/test/limiter/%: $(B)/test/limiter/%.o $(TEST_LIBS)
+	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -o $@
+
 $(B)/test/fuzz/%_fuzz: $(B)/test/fuzz/%_fuzz.o $(FUZZ_SUPPORT) $(FUZZ_DRIVER) $(TEST_LIBS)
 	@$(CC) $(LDFLAGS) $< $(FUZZ_SUPPORT) $(FUZZ_DRIVER) -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -o $@
 

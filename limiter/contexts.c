@@ -67,7 +67,6 @@ static void end(CUcontext context)
     struct ledger_entry e;
     if (!ledger_take(LEDGER_CONTEXT, key_of(context), &e))
         return;
-    flight_end_context(context);
     charge_end_context(e.key);
     overhead_give_back(e.card);
     pools_settle();
@@ -97,6 +96,7 @@ static CUresult retain(CUcontext *context, CUdevice device)
 static CUcontext leave(CUcontext context)
 {
     live_contexts_remove(context);
+    flight_end_context(context);
     return context;
 }
 

@@ -100,10 +100,12 @@ static void measure(struct flight *f, bool waited)
     f->depth = (unsigned int)(depth < DEPTH_MIN ? DEPTH_MIN : depth >= RING ? RING - 1 : depth);
 }
 
+/* A driver that cannot tell captures nothing. */
 static bool is_captured(CUstream stream)
 {
     int status = 0;
-    return also.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS || status != 0;
+    CUresult rc = also.cuStreamIsCapturing(stream, &status);
+    return rc != CUDA_ERROR_NOT_SUPPORTED && (rc != CUDA_SUCCESS || status != 0);
 }
 
 void flight_add(int card, CUcontext context, CUstream stream)
@@ -126,6 +128,12 @@ void flight_add(int card, CUcontext context, CUstream stream)
     (void)pthread_mutex_unlock(&mu);
 }
 
+static bool is_done(const struct flight *f)
+{
+    return also.cuCtxSetCurrent(f->context) == CUDA_SUCCESS &&
+           also.cuEventQuery(f->ring[(f->given - 1) % RING]) == CUDA_SUCCESS;
+}
+
 bool flight_is_empty(int card)
 {
     bool empty = true;
@@ -133,7 +141,7 @@ bool flight_is_empty(int card)
     for (unsigned int i = 0; i < MAX_STREAMS && empty; i++) {
         const struct flight *f = &flights[i];
         if (f->context != NULL && f->card == card && f->given != 0)
-            empty = also.cuEventQuery(f->ring[(f->given - 1) % RING]) == CUDA_SUCCESS;
+            empty = is_done(f);
     }
     (void)pthread_mutex_unlock(&mu);
     return empty;

@@ -14,8 +14,8 @@
 /* After a piece of work was given. A stream whose work is only recorded (captured) has none in flight. */
 void flight_add(int card, CUcontext context, CUstream stream);
 
-/* True when all of it has been done. */
+/* True when all of it has been done. The calling thread's context is another one afterwards. */
 bool flight_is_empty(int card);
 
-/* The context has ended, and its events with it. */
+/* The context is about to end, and its events with it. */
 void flight_end_context(CUcontext context);

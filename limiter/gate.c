@@ -173,32 +173,66 @@ static void drain(int card, uint32_t turn)
     live_contexts_synchronize(card);
 }
 
-static void answer_closed(int card, uint32_t turn)
-{
-    drain(card, turn);
-    (void)share_tell(load(&cards[card].waiting) != 0 ? SHARE_DRAINED : SHARE_IDLE, card, turn);
-}
-
 struct server {
     int card;
-    uint32_t answered; /* the turn that was answered last */
+    uint32_t answered; /* the closed turn that was answered last */
+    uint32_t settled;  /* the turn before which nothing was in flight that is not known */
     uint32_t launches; /* as they were when one last looked */
+    bool is_drained;   /* the answer was DRAINED: perhaps there is more to do */
 };
 
-static bool has_work(struct server *s)
+static bool has_launched(struct server *s)
 {
     uint32_t launches = load(&cards[s->card].launches);
     bool more = launches != s->launches;
     s->launches = launches;
-    return more || load(&cards[s->card].entering) != 0 || !flight_is_empty(s->card);
+    return more || load(&cards[s->card].waiting) != 0;
+}
+
+/* A program that has given the card work will have more, as a rule, as soon as that is done: whether
+ * it is idle is told a little later. */
+static void answer_closed(struct server *s, uint32_t turn)
+{
+    drain(s->card, turn);
+    s->is_drained = load(&cards[s->card].launches) != 0 || load(&cards[s->card].waiting) != 0;
+    (void)share_tell(s->is_drained ? SHARE_DRAINED : SHARE_IDLE, s->card, turn);
 }
 
 /* True while one has to look again soon. */
+static bool watch_closed(struct server *s, uint32_t turn)
+{
+    if (s->answered != turn) {
+        s->answered = turn;
+        answer_closed(s, turn);
+        return s->is_drained;
+    }
+    if (s->is_drained && load(&cards[s->card].waiting) == 0)
+        (void)share_tell(SHARE_IDLE, s->card, turn);
+    s->is_drained = false;
+    return false;
+}
+
+/* What went through the open gate was not counted: it is waited for before one tells when nothing is
+ * in flight. */
+static void settle(struct server *s, uint32_t turn)
+{
+    if (s->settled == turn)
+        return;
+    if (s->answered + 1 != turn)
+        live_contexts_synchronize(s->card);
+    s->settled = turn;
+    (void)has_launched(s);
+}
+
+static bool has_work(struct server *s)
+{
+    return has_launched(s) || load(&cards[s->card].entering) != 0 || !flight_is_empty(s->card);
+}
+
 static bool watch_turn(struct server *s, uint32_t turn)
 {
-    if (load(&cards[s->card].idle) == turn)
-        return true;
-    if (!has_work(s)) {
+    settle(s, turn);
+    if (load(&cards[s->card].idle) != turn && !has_work(s) && is_turn(s->card, turn)) {
         store(&cards[s->card].idle, turn);
         (void)share_tell(SHARE_IDLE, s->card, turn);
     }
@@ -211,16 +245,12 @@ static bool serve_once(struct server *s)
     uint32_t gate = load(&t->gate), turn = load(&t->turn);
     if (gate == GATE_TURN)
         return watch_turn(s, turn);
-    if (gate == GATE_CLOSED && s->answered != turn) {
-        answer_closed(s->card, turn);
-        s->answered = turn;
-    }
-    return false;
+    return gate == GATE_CLOSED && watch_closed(s, turn);
 }
 
 static void *serve(void *card)
 {
-    struct server s = {.card = (int)(intptr_t)card, .answered = NO_TURN};
+    struct server s = {.card = (int)(intptr_t)card, .answered = NO_TURN, .settled = NO_TURN};
     (void)share_tell(SHARE_SERVES, s.card, /* turn= */ 0);
     int relaxed = 2; /* a capture in another thread is not ended by what this one waits for */
     (void)also.cuThreadExchangeStreamCaptureMode(&relaxed);

@@ -26,11 +26,14 @@ struct claim {
     struct share *share;
     struct turns_claim spec;
     bool active;
-    bool more; /* some member has more to do, of those that answered */
     enum share_gate gate;
     uint32_t turn;
     int64_t ends;
-    struct members members, awaited;
+    struct members members;
+    /* At a closed gate: who has not said that its work is done; in a turn: who has not said that it
+     * is idle. */
+    struct members awaited;
+    struct members wanting; /* at a closed gate: who has more to do */
     int64_t granted, ended;
     int64_t used;   /* what it was charged, by its weight */
     int64_t credit; /* of a capped one: what it may use now */
@@ -266,8 +269,8 @@ static void set_gate(struct turns *t, struct claim *c, enum share_gate gate, int
     c->gate = gate;
     c->ends = ends;
     c->turn++;
-    c->more = false;
     c->awaited = c->members;
+    c->wanting = (struct members){0};
     note_change(t, c);
 }
 
@@ -423,6 +426,25 @@ static bool must_end(const struct card *card, const struct demand *d, int64_t no
            (!card->is_protected || now - card->holder->granted >= QUANTUM_MIN);
 }
 
+static bool is_wanted_by_others(const struct card *card)
+{
+    EACH_CLAIM(card, c)
+    {
+        if (c != card->holder && (may_have_turn(c) || (c->active && c->share->waits >= 0)))
+            return true;
+    }
+    return false;
+}
+
+/* Nobody else may have the card now: its holder goes on. */
+static void extend(struct card *card, const struct demand *d, int64_t now)
+{
+    struct claim *c = card->holder;
+    charge(card, d, now);
+    c->granted = now;
+    c->ends = now + (may_have_turn(c) ? quantum_of(c, d) : 0);
+}
+
 static void follow_holder(struct turns *t, struct card *card, const struct demand *d, int64_t now)
 {
     struct claim *c = card->holder;
@@ -430,6 +452,8 @@ static void follow_holder(struct turns *t, struct card *card, const struct deman
         end_turn(card, d, now);
         return;
     }
+    if (card->phase == HELD && now >= c->ends && !is_wanted_by_others(card))
+        extend(card, d, now);
     if (card->phase == HELD && must_end(card, d, now))
         take_turn(t, card, now);
     if (card->phase != DRAINING)
@@ -440,23 +464,22 @@ static void follow_holder(struct turns *t, struct card *card, const struct deman
         end_turn(card, d, now);
 }
 
+/* While others take turns an idle claim waits for its own with the first work that it has. */
 static void set_gates(struct turns *t, struct card *card, bool contended)
 {
     EACH_CLAIM(card, c)
     {
-        if (!c->active)
-            set_gate(t, c, GATE_TELL, 0);
-        else if (!contended)
-            set_gate(t, c, GATE_OPEN, 0);
-        else if (c != card->holder)
+        if (contended && c != card->holder)
             set_gate(t, c, GATE_CLOSED, 0);
+        else if (!contended)
+            set_gate(t, c, c->active ? GATE_OPEN : GATE_TELL, 0);
     }
 }
 
 static bool is_done(const struct claim *c)
 {
     bool asked = c->gate == GATE_CLOSED || c->gate == GATE_TURN;
-    return (asked && !c->more && is_empty(&c->awaited)) || is_empty(&c->members);
+    return (asked && is_empty(&c->wanting) && is_empty(&c->awaited)) || is_empty(&c->members);
 }
 
 /* A claim of which every member has said that it has nothing to do is idle. */
@@ -558,10 +581,7 @@ void turns_want(struct turns *t, unsigned share, unsigned claim, unsigned member
     if (!c)
         return;
     put(&c->members, member);
-    if (c->gate == GATE_TURN)
-        put(&c->awaited, member);
-    else
-        c->more = true;
+    put(c->gate == GATE_TURN ? &c->awaited : &c->wanting, member);
     if (c->active)
         return;
     c->active = true;
@@ -576,7 +596,10 @@ void turns_answer(struct turns *t, unsigned share, unsigned claim, unsigned memb
     if (!c || turn != c->turn)
         return;
     drop(&c->awaited, member);
-    c->more = c->more || !is_idle;
+    if (is_idle)
+        drop(&c->wanting, member);
+    else
+        put(&c->wanting, member);
 }
 
 void turns_gone(struct turns *t, unsigned share, unsigned member)
@@ -587,6 +610,7 @@ void turns_gone(struct turns *t, unsigned share, unsigned member)
     for (unsigned i = 0; i < s->n; i++) {
         drop(&s->claims[i].members, member);
         drop(&s->claims[i].awaited, member);
+        drop(&s->claims[i].wanting, member);
     }
 }
 

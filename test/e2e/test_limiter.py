@@ -41,6 +41,7 @@ def node(real_rig, image):
     """One H100 that gives up to ten shares, on a node that has the limiter."""
     n = real_rig.node({"h100-80": 1}, slots=True)
     n.wait_offers()
+    n.sees("/run/cleave/shares").mkdir(parents=True, exist_ok=True)
     n.start(limiter_folder=BUILT / "limiter")
     wait_for(lambda: n.agrees(), 30, "the agent")
     real_rig.controller()
@@ -86,4 +87,31 @@ def test_the_status_says_what_holds_a_share(node):
     pod = probe(node, "pod", gpumem=3000)
     said(node, pod)
     card = node.device()["status"]["devices"][0]
-    assert card["fractional"]["memory"] == "library"
+    assert (card["fractional"]["memory"], card["fractional"]["compute"]) == ("library", "library")
+
+
+def spun(node, pod):
+    """What the pod had done at which time: {ms: kernels}."""
+    return {int(ms): int(n) for ms, n in re.findall(r"^spun (\d+) (\d+)$", node.log(pod), re.M)}
+
+
+def done(counts, begin, end):
+    """The kernels of a pod between two times, from its counts next to them."""
+    at = sorted(counts)
+    first, last = min(ms for ms in at if ms >= begin), max(ms for ms in at if ms <= end)
+    return (counts[last] - counts[first]) * (end - begin) / (last - first)
+
+
+def test_thirty_and_seventy_percent_are_thirty_and_seventy(node):
+    """While both want the card; each has all of it before and after."""
+    pods = [probe(node, f"of-{percent}", "spin", 20, 1000, gpumem=3000, gpucores=percent) for percent in (30, 70)]
+    counts = []
+    for pod in pods:
+        said(node, pod)
+        wait_for(lambda: "spin 0" in node.log(pod), 60, "the kernels")
+    counts = [spun(node, pod) for pod in pods]
+    begin, end = max(min(c) for c in counts) + 1000, min(max(c) for c in counts) - 500
+    assert end - begin > 5000, "both ran at the same time"
+    small, large = (done(c, begin, end) for c in counts)
+    assert 25 < 100 * small / (small + large) < 35, (small, large)
+    assert small + large > 0.9 * (end - begin), "kernels of a millisecond"

@@ -139,7 +139,7 @@ def test_a_container_finds_its_limits_and_the_limiter_where_the_driver_was(node)
         assert {mounts[name][0] for name in names} == {f"{node.lib}/{version}/{ours}"}
         assert (node.lib / version / ours).read_text() == f"{ours} 1\n"
     wait_for(lambda: node.told(), 30, "the share to be told")
-    assert node.level() == ("library", "none")
+    assert node.level() == ("library", "library")
     assert says_hello(node.folder(pod))
     node.end(pod)
     wait_for(node.is_empty, PODS_END_S, "nothing to be left")
@@ -203,7 +203,7 @@ def test_what_a_share_was_made_with_stays_as_long_as_its_pod(node):
     assert [limit.memory for limit in node.limits(last)] == ["library"]
     assert node.level() == ("none", "none"), "as long as one runs without"
     node.end(after)
-    wait_for(lambda: node.level() == ("library", "none"), PODS_END_S, "the weakest to be gone")
+    wait_for(lambda: node.level() == ("library", "library"), PODS_END_S, "the weakest to be gone")
 
 
 @pytest.mark.parametrize("lets", [False, True])
