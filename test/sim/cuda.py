@@ -29,6 +29,8 @@ class CudaError(Exception):
 class Cuda:
     """The library in this process. Calls raise CudaError; an argument of a type gets what the call writes there."""
 
+    SPIN = SPIN
+
     def __init__(self):
         self.lib = c.CDLL(str(OUT / "libcuda.so.1"))
         self.spinners = {}
