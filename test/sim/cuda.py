@@ -19,6 +19,7 @@ FOREVER = 2**64 - 1
 LEGACY, PER_THREAD = 1, 2
 MIB, GRANULE, CONTEXT = 1 << 20, 2 << 20, 448 << 20
 
+FUNCTION = c.CFUNCTYPE(None, c.c_void_p)
 SPIN = (pathlib.Path(__file__).parent / "spin.ptx").read_bytes()
 
 
@@ -29,9 +30,11 @@ class CudaError(Exception):
 class Cuda:
     """The library in this process. Calls raise CudaError; an argument of a type gets what the call writes there."""
 
+    SPIN = SPIN
+
     def __init__(self):
         self.lib = c.CDLL(os.environ.get("LIBCUDA", str(OUT / "libcuda.so.1")))
-        self.spinners = {}
+        self.spinners, self.functions = {}, []
 
     def __call__(self, name, *args):
         written = [a() if isinstance(a, type) else None for a in args]
@@ -82,6 +85,13 @@ class Cuda:
             self.spinners[current] = self.function("spin_ns")
         for _ in range(times):
             self.launch(self.spinners[current], c.c_uint64(ns), stream=stream)
+
+    def hold(self, stream=None):
+        """Keeps a stream from going on until the gate, which is returned, is set."""
+        gate = threading.Event()
+        self.functions.append(FUNCTION(lambda data: (gate.wait(), None)[1]))
+        self("cuLaunchHostFunc", stream, self.functions[-1], None)
+        return gate
 
     def word(self, pointer):
         """What a copy, which waits for the legacy stream's turn, finds at an address."""
