@@ -58,18 +58,13 @@ static const char *instead_of(const struct making *m, const char *host_path)
 
 /* --- The list --- */
 
-static struct driver_mount *add_file(const struct making *m, const char *host_path,
-                                     char *container_path_take)
-{
-    struct driver_mount *new = XPUSH(m->mounts->items, m->mounts->n);
-    *new = (struct driver_mount){.host_path = host_path, .container_path = container_path_take};
-    return new;
-}
-
 static struct driver_mount *add(const struct making *m, const char *host_path,
                                 char *container_path_take)
 {
-    return add_file(m, instead_of(m, host_path), container_path_take);
+    struct driver_mount *new = XPUSH(m->mounts->items, m->mounts->n);
+    *new = (struct driver_mount){.host_path = instead_of(m, host_path)};
+    new->container_path = container_path_take;
+    return new;
 }
 
 static void add_real(const struct making *m)
@@ -78,7 +73,7 @@ static void add_real(const struct making *m)
         const struct driver_substitute *s = &m->substitutes->items[i];
         const struct driver_file *real = library_of(m->files, s->library);
         if (real)
-            (void)add_file(m, real->host_path, xstrdup(s->real_at));
+            add(m, real->host_path, xstrdup(s->real_at))->host_path = real->host_path;
     }
 }
 
