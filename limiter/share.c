@@ -24,6 +24,7 @@ static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     bool attached; /* atomic */
     bool refused;
+    bool quiet; /* why is not said */
     const struct terms *terms;
     struct usage *usage;
     struct peer own;
@@ -54,6 +55,7 @@ static void forget_after_fork(void)
 {
     self.attached = false;
     self.refused = false;
+    self.usage = NULL;
     share_heed = &nothing;
     (void)pthread_mutex_init(&mu, NULL);
 }
@@ -94,7 +96,7 @@ static bool usage_is_ours(const struct usage *u)
 
 static bool refuse(const char *file, const char *why)
 {
-    if (!self.refused)
+    if (!self.refused && !self.quiet)
         (void)fprintf(stderr, "cleave: no CUDA in this container: " REGION_FOLDER "/%s: %s\n", file,
                       why);
     self.refused = true;
@@ -229,6 +231,15 @@ bool share_attach(void)
     return ok;
 }
 
+bool share_open(void)
+{
+    (void)pthread_mutex_lock(&mu);
+    self.quiet = true;
+    bool ok = self.usage != NULL || (peer_own(&self.own) && map_region());
+    (void)pthread_mutex_unlock(&mu);
+    return ok;
+}
+
 bool share_is_attached(void)
 {
     return __atomic_load_n(&self.attached, __ATOMIC_ACQUIRE);
@@ -236,7 +247,7 @@ bool share_is_attached(void)
 
 int share_card_of(const uint8_t uuid[16])
 {
-    for (uint32_t i = 0; self.attached && i < self.terms->n_cards; i++) {
+    for (uint32_t i = 0; self.usage != NULL && i < self.terms->n_cards; i++) {
         if (memcmp(self.terms->cards[i].uuid, uuid, 16) == 0)
             return (int)i;
     }
@@ -324,21 +335,31 @@ uint64_t share_taken(int card)
     return total;
 }
 
+uint64_t share_seen(int card)
+{
+    uint64_t total = 0;
+    for (unsigned int i = 0; i < reach(); i++) {
+        if (is_gone(&self.usage->processes[i]))
+            continue;
+        if (__builtin_add_overflow(total, load64(&self.usage->taken[card][i]), &total))
+            return UINT64_MAX;
+    }
+    return total;
+}
+
 unsigned int share_processes(int card, struct share_process *ret, unsigned int n)
 {
     unsigned int found = 0;
-    lock_all();
-    sweep();
     for (unsigned int i = 0; i < reach(); i++) {
-        struct share_process p = {.pid = load32(&self.usage->processes[i].pid),
+        const struct usage_process *at = &self.usage->processes[i];
+        struct share_process p = {.pid = load32(&at->pid),
                                   .bytes = load64(&self.usage->taken[card][i])};
-        if (p.pid == 0 || p.bytes == 0)
+        if (p.pid == 0 || p.bytes == 0 || is_gone(at))
             continue;
         if (found < n)
             ret[found] = p;
         found++;
     }
-    unlock_all();
     return found;
 }
 

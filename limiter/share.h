@@ -24,6 +24,8 @@
  * stderr, once; the process may not use the card then. */
 bool share_attach(void);
 bool share_is_attached(void);
+/* For those who look, and are no process of the share: maps the files. Says nothing on stderr. */
+bool share_open(void);
 
 /* The card with this UUID among the container's shares; -1: none of them. */
 int share_card_of(const uint8_t uuid[16]);
@@ -39,8 +41,11 @@ void share_give_back(int card, uint64_t bytes);
 /* What all processes of the container have of a card together. */
 uint64_t share_taken(int card);
 
-/* The processes of the container that have something of a card, with their own pids. Returns how
- * many there are; writes at most n. */
+/* The same without the lock, for those who look: what stands at the moment. */
+uint64_t share_seen(int card);
+
+/* The processes of the container that have something of a card, with their own pids, as they stand
+ * at the moment. Returns how many there are; writes at most n. */
 struct share_process {
     uint32_t pid;
     uint64_t bytes;

@@ -8,9 +8,11 @@
  * readable when it has ended. One thread at a time. */
 struct members;
 
+/* Of nobody. */
 struct members *members_new(void);
 /* Closes their descriptors. NULL allowed. */
 void members_free(struct members *m);
+/* Each has the other's. */
 void members_swap(struct members *a, struct members *b);
 
 enum member_news { MEMBER_KNOWN, MEMBER_NEW, MEMBER_OTHER };

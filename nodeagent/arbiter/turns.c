@@ -3,12 +3,12 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/xalloc.h"
 
-#define MS INT64_C(1000000)
+#include "nodeagent/arbiter/member_set.h"
 
+#define MS          INT64_C(1000000)
 #define QUANTUM     (20 * MS)
 #define QUANTUM_MIN (10 * MS)
 #define QUANTUM_MAX (50 * MS)
@@ -16,11 +16,6 @@
 #define CAP_WINDOW  (100 * MS)  /* over which a capped claim has its percent */
 #define LOW_WAIT    (2000 * MS) /* a claim of low priority waits no longer: 1 % for turns of 20 ms */
 #define LAG         (1000 * MS) /* so much of what it did not use is kept for a claim */
-#define WORDS       (REGION_MAX_PROCESSES / 64)
-
-struct members {
-    uint64_t words[WORDS];
-};
 
 struct claim {
     struct share *share;
@@ -28,13 +23,12 @@ struct claim {
     bool active;
     enum share_gate gate;
     uint32_t turn;
-    int64_t ends;
-    struct members members;
+    struct member_set members;
     /* At a closed gate: who has not said that its work is done; in a turn: who has not said that it
      * is idle. */
-    struct members awaited;
-    struct members wanting; /* at a closed gate: who has more to do */
-    int64_t granted, ended;
+    struct member_set awaited;
+    struct member_set wanting; /* at a closed gate: who has more to do */
+    int64_t granted, ends, ended;
     int64_t used;   /* what it was charged, by its weight */
     int64_t credit; /* of a capped one: what it may use now */
     int64_t credited;
@@ -67,26 +61,6 @@ struct turns {
     struct claim *changed; /* in any order */
 };
 
-/* --- Members --- */
-
-static void put(struct members *m, unsigned i)
-{
-    m->words[i / 64] |= UINT64_C(1) << (i % 64);
-}
-
-static void drop(struct members *m, unsigned i)
-{
-    m->words[i / 64] &= ~(UINT64_C(1) << (i % 64));
-}
-
-static bool is_empty(const struct members *m)
-{
-    for (unsigned i = 0; i < WORDS; i++)
-        if (m->words[i])
-            return false;
-    return true;
-}
-
 /* --- Life --- */
 
 struct turns *turns_new(void)
@@ -96,11 +70,9 @@ struct turns *turns_new(void)
 
 struct turns *turns_free(struct turns *t)
 {
-    if (!t)
-        return NULL;
-    for (unsigned i = 0; i < TURNS_MAX_SHARES; i++)
+    for (unsigned i = 0; t && i < TURNS_MAX_SHARES; i++)
         free(t->shares[i]);
-    for (unsigned i = 0; i < TURNS_MAX_CARDS; i++)
+    for (unsigned i = 0; t && i < TURNS_MAX_CARDS; i++)
         free(t->cards[i].claims);
     free(t);
     return NULL;
@@ -115,11 +87,6 @@ static struct claim *find_claim(const struct turns *t, unsigned share, unsigned 
 {
     struct share *s = find(t, share);
     return s && claim < s->n ? &s->claims[claim] : NULL;
-}
-
-bool turns_has(const struct turns *t, unsigned share)
-{
-    return find(t, share) != NULL;
 }
 
 static void note_change(struct turns *t, struct claim *c)
@@ -243,13 +210,13 @@ static bool is_contended(const struct demand *d)
     return d->active > 1 || d->is_capped;
 }
 
-/* Those without a guarantee share what is left over. */
+/* Those without a guarantee share what is left. */
 static int64_t weight_of(const struct claim *c, const struct demand *d)
 {
     if (c->spec.percent > 0)
         return c->spec.percent;
-    unsigned left = d->percents < 100 ? 100 - d->percents : 0;
-    return d->without && left / d->without ? left / d->without : 1;
+    unsigned left = d->percents < 100 && d->without ? (100 - d->percents) / d->without : 0;
+    return left ? left : 1;
 }
 
 static int64_t quantum_of(const struct claim *c, const struct demand *d)
@@ -270,7 +237,7 @@ static void set_gate(struct turns *t, struct claim *c, enum share_gate gate, int
     c->ends = ends;
     c->turn++;
     c->awaited = c->members;
-    c->wanting = (struct members){0};
+    c->wanting = (struct member_set){0};
     note_change(t, c);
 }
 
@@ -310,11 +277,6 @@ static void refill(struct card *card, int64_t now)
 
 /* --- Turns --- */
 
-static bool has_waited_long(const struct claim *c, int64_t now)
-{
-    return now - c->ended > LOW_WAIT;
-}
-
 static void give_turn(struct turns *t, struct claim *c, int64_t now)
 {
     struct card *card = &t->cards[c->spec.card];
@@ -322,7 +284,7 @@ static void give_turn(struct turns *t, struct claim *c, int64_t now)
     assert(card->phase == FREE);
     card->phase = HELD;
     card->holder = c;
-    card->is_protected = has_waited_long(c, now);
+    card->is_protected = now - c->ended > LOW_WAIT;
     c->granted = now;
     set_gate(t, c, GATE_TURN, now + quantum_of(c, &d));
 }
@@ -361,8 +323,8 @@ static void give_all(struct turns *t, struct share *s, int64_t now)
 /* True when a is to have its turn before b. */
 static bool is_before(const struct claim *a, const struct claim *b, int64_t now)
 {
-    bool a_first = a->spec.priority == 0 || has_waited_long(a, now);
-    bool b_first = b->spec.priority == 0 || has_waited_long(b, now);
+    bool a_first = a->spec.priority == 0 || now - a->ended > LOW_WAIT;
+    bool b_first = b->spec.priority == 0 || now - b->ended > LOW_WAIT;
     if (a_first != b_first)
         return a_first;
     return a->used < b->used;
@@ -460,7 +422,7 @@ static void follow_holder(struct turns *t, struct card *card, const struct deman
         return;
     bool overran = now - card->since >= DRAIN;
     c->sums.overruns += overran;
-    if (overran || is_empty(&c->awaited))
+    if (overran || member_set_is_empty(&c->awaited))
         end_turn(card, d, now);
 }
 
@@ -479,7 +441,8 @@ static void set_gates(struct turns *t, struct card *card, bool contended)
 static bool is_done(const struct claim *c)
 {
     bool asked = c->gate == GATE_CLOSED || c->gate == GATE_TURN;
-    return (asked && is_empty(&c->wanting) && is_empty(&c->awaited)) || is_empty(&c->members);
+    return (asked && member_set_is_empty(&c->wanting) && member_set_is_empty(&c->awaited)) ||
+           member_set_is_empty(&c->members);
 }
 
 /* A claim of which every member has said that it has nothing to do is idle. */
@@ -541,13 +504,11 @@ static int64_t wanted_at(const struct card *card, int64_t now)
 int64_t turns_step(struct turns *t, int64_t now)
 {
     int64_t next = -1;
-    for (unsigned i = 0; i < TURNS_MAX_CARDS; i++)
-        if (t->cards[i].n > 0)
-            step_card(t, &t->cards[i], now);
+    for (struct card *c = t->cards; c < t->cards + TURNS_MAX_CARDS; c++)
+        step_card(t, c, now);
     for (unsigned i = 0; i < TURNS_MAX_CARDS; i++) {
-        int64_t at = t->cards[i].n > 0 ? wanted_at(&t->cards[i], now) : -1;
-        if (at >= 0 && (next < 0 || at < next))
-            next = at;
+        int64_t at = wanted_at(&t->cards[i], now);
+        next = next < 0 || (at >= 0 && at < next) ? at : next;
     }
     return next;
 }
@@ -564,7 +525,7 @@ void turns_serve(struct turns *t, unsigned share, unsigned claim, unsigned membe
 {
     struct claim *c = find_for(t, share, claim, member);
     if (c)
-        put(&c->members, member);
+        member_set_put(&c->members, member);
 }
 
 /* What a claim did not use while it was idle is not owed to it, but for a little. */
@@ -580,8 +541,8 @@ void turns_want(struct turns *t, unsigned share, unsigned claim, unsigned member
     struct claim *c = find_for(t, share, claim, member);
     if (!c)
         return;
-    put(&c->members, member);
-    put(c->gate == GATE_TURN ? &c->awaited : &c->wanting, member);
+    member_set_put(&c->members, member);
+    member_set_put(c->gate == GATE_TURN ? &c->awaited : &c->wanting, member);
     if (c->active)
         return;
     c->active = true;
@@ -595,11 +556,11 @@ void turns_answer(struct turns *t, unsigned share, unsigned claim, unsigned memb
     struct claim *c = find_for(t, share, claim, member);
     if (!c || turn != c->turn)
         return;
-    drop(&c->awaited, member);
+    member_set_drop(&c->awaited, member);
     if (is_idle)
-        drop(&c->wanting, member);
+        member_set_drop(&c->wanting, member);
     else
-        put(&c->wanting, member);
+        member_set_put(&c->wanting, member);
 }
 
 void turns_gone(struct turns *t, unsigned share, unsigned member)
@@ -608,9 +569,9 @@ void turns_gone(struct turns *t, unsigned share, unsigned member)
     if (!s || member >= REGION_MAX_PROCESSES)
         return;
     for (unsigned i = 0; i < s->n; i++) {
-        drop(&s->claims[i].members, member);
-        drop(&s->claims[i].awaited, member);
-        drop(&s->claims[i].wanting, member);
+        member_set_drop(&s->claims[i].members, member);
+        member_set_drop(&s->claims[i].awaited, member);
+        member_set_drop(&s->claims[i].wanting, member);
     }
 }
 

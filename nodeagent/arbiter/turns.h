@@ -39,7 +39,6 @@ void turns_add(struct turns *t, unsigned share, const struct turns_claim *claims
 /* Its percents and priorities from now on; the cards are the same. */
 void turns_change(struct turns *t, unsigned share, const struct turns_claim *claims);
 void turns_remove(struct turns *t, unsigned share);
-bool turns_has(const struct turns *t, unsigned share);
 
 /* What a member of a share says, or that it has ended. Unknown shares, members beyond
  * REGION_MAX_PROCESSES and claims that there are none are passed over. */

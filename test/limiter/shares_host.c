@@ -30,8 +30,8 @@ static void pass_over(void *arg, unsigned slot, const struct ucred *from,
 {
     (void)arg;
     if (getenv("SHARES_HOST_LOG"))
-        (void)fprintf(stderr, "share %u process %d: %u of card %u, turn %u\n", slot,
-                      (int)from->pid, m->word, m->card, m->turn);
+        (void)fprintf(stderr, "share %u process %d: %u of card %u, turn %u\n", slot, (int)from->pid,
+                      m->word, m->card, m->turn);
 }
 
 static int put(struct share_folders *f, const char *text, struct err *e)

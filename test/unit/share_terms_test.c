@@ -30,8 +30,10 @@ TestSuite(share_terms, .init = set_up, .fini = tear_down);
 #define CARD_B "GPU-FFFFFFFF-4455-6677-8899-aabbccddeeff"
 #define MIB    ((uint64_t)1 << 20)
 
-static const struct share_limit limits[] = {{CARD_A, 3000 * MIB, 30, LEVEL_LIBRARY, LEVEL_NONE},
-                                            {CARD_B, 5000 * MIB, 0, LEVEL_LIBRARY, LEVEL_NONE}};
+static const struct share_limit limits[] = {{CARD_A, 3000 * MIB, 30, false, LEVEL_LIBRARY,
+                                             LEVEL_NONE},
+                                            {CARD_B, 5000 * MIB, 0, false, LEVEL_LIBRARY,
+                                             LEVEL_NONE}};
 
 static struct terms terms_of(const struct share_limit *list, size_t n)
 {
