@@ -2,6 +2,7 @@
 """The simulated CUDA driver: streams, events, launches, copies in streams, and whose kernels a card runs."""
 import json
 
+import pynvml as nv
 import pytest
 from cuda import DESTROYED, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, LEGACY, NOT_PERMITTED, NOT_READY, OUT_OF_RESOURCES
 from cuda import ALREADY_REGISTERED, NOT_REGISTERED, PER_THREAD, TOO_LARGE
@@ -437,6 +438,21 @@ def test_who_is_killed_or_stopped_holds_nobody_up(worker, client, slices, end):
     assert worker.says("cu('cuEventElapsedTime', c.c_float, a, b)") < 2000
     for one in others:
         one.process.send_signal(18) if end == "stop" else None
+
+
+def test_nvml_shows_how_busy_a_card_is_and_with_whose_kernels(worker, client, slices):
+    device, idle = (nv.nvmlDeviceGetHandleByIndex(i) for i in range(2))
+    assert nv.nvmlDeviceGetUtilizationRates(device).gpu == 0
+    other = client()
+    other.says("cu.init(0)")
+    other.does("cu.spins(FOREVER, cu.stream(1))")
+    both_at_work(slices, other, turns=520)
+    assert nv.nvmlDeviceGetUtilizationRates(device).gpu >= 50 and nv.nvmlDeviceGetUtilizationRates(idle).gpu == 0
+    shown = {p.pid: p.smUtil for p in nv.nvmlDeviceGetProcessUtilization(device, 0)}
+    assert shown[worker.pid] == 0 and shown[other.pid] >= 50
+    other.kill()
+    while nv.nvmlDeviceGetUtilizationRates(device).gpu > 0:
+        pass
 
 
 ENDS = ["cu('cuDevicePrimaryCtxReset_v2', 0)", "cu('cuDevicePrimaryCtxRelease_v2', 0)"]
