@@ -33,7 +33,7 @@ class Cuda:
     SPIN = SPIN
 
     def __init__(self):
-        self.lib = c.CDLL(str(OUT / "libcuda.so.1"))
+        self.lib = c.CDLL(os.environ.get("LIBCUDA", str(OUT / "libcuda.so.1")))
         self.spinners, self.functions = {}, []
 
     def __call__(self, name, *args):
