@@ -175,7 +175,7 @@ static void fold_row(struct cuda_rows *r, size_t i, struct hw *hw)
                               .slice = HW_NONE,
                               .vf = HW_NONE,
                               .kind = pid > 0 ? PROC_COMPUTE : PROC_HIDDEN,
-                              .cuda = 1,
+                              .cuda = (uint32_t)i + 1,
                               .memory_mib = (uint32_t)((row->bytes[gpu] + MIB - 1) / MIB)};
         memcpy(p->name, row->name, sizeof(p->name));
         hw->cuda_procs++;

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The simulated CUDA driver: streams, events, launches, copies in streams, and whose kernels a card runs."""
 import json
+import random
 
+import pynvml as nv
 import pytest
-from cuda import DESTROYED, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, LEGACY, NOT_PERMITTED, NOT_READY, OUT_OF_RESOURCES
+from cuda import DESTROYED, ILLEGAL_ADDRESS, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, LEGACY, NOT_PERMITTED, NOT_READY, OUT_OF_RESOURCES
 from cuda import ALREADY_REGISTERED, NOT_REGISTERED, PER_THREAD, TOO_LARGE
 
 MS = 1_000_000
@@ -274,6 +276,16 @@ def test_memory_is_freed_when_the_work_before_is_done(worker):
     assert worker.says("cu.code('cuStreamQuery', s)") == 0
 
 
+def test_an_error_of_work_is_the_contexts_until_its_end(worker):
+    worker.does("one = cu('cuCtxGetCurrent', c.c_void_p); s, p, gate = cu.stream(1), cu.alloc(4), None; gate = cu.hold(s)")
+    worker.does("two = cu('cuCtxCreate_v2', c.c_void_p, 0, 1); q = cu.alloc(4); cu('cuCtxSetCurrent', one)")
+    worker.does("cu('cuMemcpyDtoDAsync_v2', p, q, 4, s); cu('cuCtxDestroy_v2', two); gate.set()")
+    for call in ("'cuStreamSynchronize', s", "'cuCtxSynchronize'", "'cuStreamQuery', s", "'cuMemsetD8Async', p, 0, 1, s", "'cuMemFree_v2', p"):
+        assert worker.says(f"cu({call})") == -ILLEGAL_ADDRESS
+    worker.does("cu('cuDevicePrimaryCtxReset_v2', 0); cu.init(0)")
+    assert worker.says("cu.word(cu.alloc(4))") == 0
+
+
 def test_the_host_has_memory_that_the_card_knows(worker):
     worker.does("p = cu('cuMemHostAlloc', c.c_void_p, 4096, 7)")
     assert worker.says("cu('cuMemHostGetDevicePointer_v2', c.c_uint64, p + 8, 0)") == worker.says("p + 8")
@@ -350,6 +362,13 @@ launch = lambda params, extra: cu.code('cuLaunchKernel', f, 1, 1, 1, 1, 1, 1, 0,
     assert worker.says("asked") == NOT_READY
 
 
+def test_launches_have_faults_and_are_counted(h100, worker):
+    h100.ctl("fault", "add", "--call", "cuLaunchKernel", "--nth", 2, "--action", "fail:LAUNCH_FAILED")
+    worker.does("f = cu.function('nothing')")
+    assert [worker.says("cu.launch(f)") for _ in range(3)] == [None, -719, None]
+    assert [r["result"] for r in h100.log() if r["call"] == "cuLaunchKernel"] == [0, 719, 0]
+
+
 def test_a_cooperative_grid_must_fit_onto_the_card(worker):
     worker.does("f = cu.function('nothing')")
     launch = "cu('cuLaunchCooperativeKernel', f, {}, 1, 1, 1024, 1, 1, 0, None, None)"
@@ -390,7 +409,7 @@ def shares(slices, start=0):
     return found
 
 
-def both_at_work(slices, *clients, turns=40):
+def all_at_work(slices, *clients, turns=40):
     """The slices of a card once it gave each client so many after the last one began; none asked for a wait."""
     while True:
         now = slices()
@@ -404,7 +423,7 @@ def test_contexts_of_two_processes_take_turns(worker, client, slices):
     other.says("cu.init(0)")
     for one in (worker, other):
         one.does("cu.spins(FOREVER, cu.stream(1))")
-    seen = both_at_work(slices, worker, other)
+    seen = all_at_work(slices, worker, other)
     mine, others = shares(seen)[worker.pid], shares(seen)[other.pid]
     assert 0.2 < mine / (mine + others) < 0.8
     assert all(a["endNs"] <= b["startNs"] for a, b in zip(seen["slices"], seen["slices"][1:]))
@@ -430,13 +449,42 @@ def test_who_is_killed_or_stopped_holds_nobody_up(worker, client, slices, end):
     for one in others:
         one.says("cu.init(0)")
         one.does("cu.spins(FOREVER, cu.stream(1))")
-    both_at_work(slices, *others, turns=3)
+    all_at_work(slices, *others, turns=3)
     for one in others:
         one.process.send_signal({"kill": 9, "stop": 19}[end])
     worker.does(f"s, a, b = cu.stream(1), cu.event(), cu.event(); cu('cuEventRecord', a, s); cu.spins({40 * MS}, s); cu('cuEventRecord', b, s); cu('cuEventSynchronize', b)")
     assert worker.says("cu('cuEventElapsedTime', c.c_float, a, b)") < 2000
     for one in others:
         one.process.send_signal(18) if end == "stop" else None
+
+
+def test_whoever_is_killed_in_a_storm_of_launches_leaves_the_card_to_others(worker, client, slices):
+    dice = random.Random(1)
+    crowd = [client() for _ in range(6)]
+    for one in crowd:
+        one.says("cu.init(0)")
+        one.does("s = cu.stream(1)")
+        one.starts(f"[(cu.spins({dice.randrange(10_000, 5 * MS)}, s, 3), cu('cuStreamSynchronize', s)) for i in range(10**9)]")
+    all_at_work(slices, *crowd, turns=5)
+    for one in dice.sample(crowd, len(crowd)):
+        one.kill()
+        worker.does(f"cu.spins({3 * MS}); cu('cuCtxSynchronize')")
+    assert [one["pid"] for one in slices()["contexts"]] == [worker.pid]
+
+
+def test_nvml_shows_how_busy_a_card_is_and_with_whose_kernels(worker, client, slices):
+    device, idle = (nv.nvmlDeviceGetHandleByIndex(i) for i in range(2))
+    assert nv.nvmlDeviceGetUtilizationRates(device).gpu == 0
+    other = client()
+    other.says("cu.init(0)")
+    other.does("cu.spins(FOREVER, cu.stream(1))")
+    all_at_work(slices, other, turns=520)
+    assert nv.nvmlDeviceGetUtilizationRates(device).gpu >= 50 and nv.nvmlDeviceGetUtilizationRates(idle).gpu == 0
+    shown = {p.pid: p.smUtil for p in nv.nvmlDeviceGetProcessUtilization(device, 0)}
+    assert shown[worker.pid] == 0 and shown[other.pid] >= 50
+    other.kill()
+    while nv.nvmlDeviceGetUtilizationRates(device).gpu > 0:
+        pass
 
 
 ENDS = ["cu('cuDevicePrimaryCtxReset_v2', 0)", "cu('cuDevicePrimaryCtxRelease_v2', 0)"]
