@@ -13,26 +13,22 @@ struct place {
     size_t bytes;
 };
 
-static struct cuda_context *context_of(struct arena *arena)
-{
-    return (struct cuda_context *)(void *)((char *)arena - offsetof(struct cuda_context, arena));
-}
-
 static bool find(CUdeviceptr pointer, struct place *ret)
 {
-    const struct allocation *a = arena_find(pointer);
+    const struct range *a = range_find(pointer);
     const struct host_range *r = a == NULL ? host_find(pointer) : NULL;
     if (a != NULL)
-        *ret = (struct place){.context = context_of(a->arena), .base = a->base, .bytes = a->bytes};
+        *ret = (struct place){.context = a->context,
+                              .device = a->device,
+                              .base = a->base,
+                              .bytes = a->bytes};
     else if (r != NULL)
         *ret = (struct place){.context = r->context,
+                              .device = r->context->device,
                               .is_host = true,
                               .base = (uintptr_t)r->base,
                               .bytes = r->bytes};
-    if (a == NULL && r == NULL)
-        return false;
-    ret->device = ret->context->device;
-    return true;
+    return a != NULL || r != NULL;
 }
 
 static void put(void *to, const void *from, size_t bytes)
