@@ -376,3 +376,5 @@ CUDA_API CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pointer, void *host,
                                                unsigned int flags);
 CUDA_API CUresult cuMemHostGetFlags(unsigned int *flags, void *host);
 CUDA_API CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr pointer);
+
+#include "sim/cuda_memory.h"

@@ -23,7 +23,7 @@ struct range {
     CUdeviceptr base;
     size_t bytes;
     enum range_kind kind;
-    CUdevice device;
+    CUdevice device;              /* CU_DEVICE_CPU: on the host */
     struct cuda_context *context; /* NULL: of none */
     uint64_t id;                  /* given by range_add; no other range has had it */
     bool is_synchronous;          /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, which changes nothing here */

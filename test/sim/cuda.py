@@ -22,6 +22,12 @@ MIB, GRANULE, CONTEXT = 1 << 20, 2 << 20, 448 << 20
 SPIN = (pathlib.Path(__file__).parent / "spin.ptx").read_bytes()
 
 
+class Location(c.Structure):
+    """CUmemLocation: type 1 is a device, 2 to 4 the host."""
+
+    _fields_ = [("type", c.c_int), ("id", c.c_int)]
+
+
 class CudaError(Exception):
     """A call failed; the argument is its code."""
 
@@ -132,7 +138,7 @@ class Client:
 
 def serve():
     """Answers each line with the value of its expression, or the number of CUDA's code, negative."""
-    known = {"cu": Cuda(), "c": c, "os": os, "threading": threading, "FOREVER": FOREVER}
+    known = {"cu": Cuda(), "c": c, "os": os, "threading": threading, "FOREVER": FOREVER, "Location": Location}
     for line in sys.stdin:
         try:
             answer = eval(line, known)
