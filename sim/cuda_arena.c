@@ -2,10 +2,9 @@
 #include "sim/cuda_arena.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
+#include "sim/cuda_address.h"
 #include "sim/cuda_chunk.h"
-#include "sim/cuda_context.h"
 
 #define ALIGNMENT UINT64_C(512)
 #define LARGE     (CHUNK_GRANULE / 2)
@@ -63,7 +62,7 @@ static CUresult new_block(struct arena *arena, uint64_t bytes, struct block **re
 static void end_block(struct block *b)
 {
     UNLINK(b);
-    (void)munmap(b->base, b->chunk->bytes);
+    address_release(b->base, b->chunk->bytes);
     chunk_let_go(b->chunk);
     free(b);
 }
@@ -92,7 +91,7 @@ static void take(struct arena *arena, struct block *block, struct allocation *a,
     *a = (struct allocation){.range = {.base = (uintptr_t)(block->base + block->filled),
                                        .bytes = bytes,
                                        .kind = kind,
-                                       .device = arena->context->device,
+                                       .device = arena->ordinal,
                                        .context = arena->context,
                                        .free = kind == RANGE_MODULE ? NULL : free_range},
                              .arena = arena,

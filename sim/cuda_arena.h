@@ -24,7 +24,8 @@ struct allocation {
 };
 
 struct arena {
-    const struct cuda_device *device;
+    CUdevice ordinal;
+    const struct cuda_device *device; /* of that ordinal */
     struct cuda_context *context;
     struct allocation *allocations;
     struct block *blocks;

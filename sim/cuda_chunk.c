@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "sim/cuda_address.h"
+
 static CUresult reserve(const struct cuda_device *d, uint64_t bytes)
 {
     return d != NULL ? cuda_reserve(d, bytes, 0) : CUDA_SUCCESS;
@@ -45,7 +47,11 @@ void chunk_let_go(struct chunk *c)
     free(c);
 }
 
-void *chunk_map(const struct chunk *c, bool low)
+char *chunk_map(const struct chunk *c, bool low)
 {
-    return store_map(&c->store, 0, c->bytes, /* at= */ NULL, low);
+    char *at = address_reserve(c->bytes, CHUNK_GRANULE, /* hint= */ 0, low);
+    if (at == NULL || store_map(&c->store, 0, c->bytes, at))
+        return at;
+    address_release(at, c->bytes);
+    return NULL;
 }

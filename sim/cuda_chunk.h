@@ -25,5 +25,6 @@ CUresult chunk_new(const struct cuda_device *device, uint64_t bytes, struct chun
 void chunk_hold(struct chunk *c);
 void chunk_let_go(struct chunk *c);
 
-/* All of its bytes, mapped where the system has room (store_map); NULL: it cannot. */
-void *chunk_map(const struct chunk *c, bool low);
+/* All of its bytes, mapped where there are addresses, in the lowest 2 GiB if `low`; NULL: there are
+ * none. address_release ends it. */
+char *chunk_map(const struct chunk *c, bool low);

@@ -80,13 +80,19 @@ static CUresult free_at(CUdeviceptr pointer)
     return CUDA_SUCCESS;
 }
 
-/* Waits for the context's work, as cudaFree is seen to do. */
+static bool is_pooled(CUdeviceptr pointer)
+{
+    const struct range *r = range_find(pointer);
+    return r != NULL && r->kind == RANGE_POOL;
+}
+
+/* Waits for the context's work, as cudaFree is seen to do, unless the memory is a pool's. */
 CUresult cuMemFree_v2(CUdeviceptr pointer)
 {
     struct cuda_call c = {.id = CALL_cuMemFree_v2};
     struct cuda_context *context = NULL;
     CUresult rc = context_enter(&c, &context);
-    if (rc == CUDA_SUCCESS)
+    if (rc == CUDA_SUCCESS && !is_pooled(pointer))
         rc = work_wait_context(context);
     if (rc == CUDA_SUCCESS)
         rc = free_at(pointer);

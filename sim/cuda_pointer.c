@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "sim/cuda_host.h"
+#include "sim/cuda_pool.h"
 
 /* The memory that an address lies in: the card's, or the host's as the driver knows it. */
 struct place {
@@ -71,12 +72,24 @@ static size_t size_of(int attribute)
     }
 }
 
+static bool is_on_host(const struct place *p)
+{
+    return p->range == NULL || p->device == CU_DEVICE_CPU;
+}
+
 static CUresult get_host_pointer(const struct place *p, CUdeviceptr pointer, uint64_t *ret)
 {
-    if (p->range != NULL && p->range->kind != RANGE_MANAGED)
+    if (!is_on_host(p) && p->range->kind != RANGE_MANAGED)
         return CUDA_ERROR_INVALID_VALUE;
     *ret = pointer;
     return CUDA_SUCCESS;
+}
+
+static uint64_t pool_of(const struct place *p)
+{
+    if (!is_of(p, RANGE_POOL))
+        return 0;
+    return (uintptr_t)((const struct piece *)p->range)->slab->pool->handle;
 }
 
 /* Of attributes that are of one kind of memory alone the others have 0. */
@@ -88,7 +101,7 @@ static CUresult get(const struct place *p, int attribute, CUdeviceptr pointer, u
         *ret = (uintptr_t)p->context;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        *ret = p->range == NULL ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+        *ret = is_on_host(p) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
         *ret = pointer;
@@ -122,6 +135,9 @@ static CUresult get(const struct place *p, int attribute, CUdeviceptr pointer, u
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPED:
         *ret = 1;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        *ret = pool_of(p);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         *ret = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;

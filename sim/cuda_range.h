@@ -17,13 +17,14 @@ enum range_kind {
     RANGE_LINEAR, /* of cuMemAlloc and its like */
     RANGE_MODULE, /* ends with its module alone */
     RANGE_MANAGED,
+    RANGE_POOL,
 };
 
 struct range {
     CUdeviceptr base;
     size_t bytes;
     enum range_kind kind;
-    CUdevice device;              /* CU_DEVICE_CPU: on the host */
+    CUdevice device;              /* CU_DEVICE_CPU: its memory is the host's */
     struct cuda_context *context; /* NULL: of none */
     uint64_t id;                  /* given by range_add; no other range has had it */
     bool is_synchronous;          /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, which changes nothing here */

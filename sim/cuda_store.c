@@ -51,12 +51,8 @@ void store_give_back(struct store *s, bool keep_bytes)
     *s = (struct store){.fd = -1};
 }
 
-void *store_map(const struct store *s, uint64_t offset, uint64_t bytes, void *at, bool low)
+bool store_map(const struct store *s, uint64_t offset, uint64_t bytes, char *at)
 {
-    int flags = MAP_SHARED | MAP_NORESERVE;
-    flags |= at != NULL ? MAP_FIXED : 0;
-    flags |= low ? MAP_32BIT : 0;
-    void *found =
-        mmap(at, bytes, PROT_READ | PROT_WRITE, flags, s->fd, (off_t)(s->offset + offset));
-    return found != MAP_FAILED ? found : NULL;
+    return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, s->fd,
+                (off_t)(s->offset + offset)) != MAP_FAILED;
 }

@@ -24,8 +24,5 @@ bool store_take(uint64_t bytes, struct store *ret);
 /* Gives it back, with its bytes unless others go on using them. */
 void store_give_back(struct store *s, bool keep_bytes);
 
-/*
- * Maps bytes of a part: over what is at `at`, or with NULL where the system has room, in the lowest
- * 2 GiB if `low`. NULL: it cannot.
- */
-void *store_map(const struct store *s, uint64_t offset, uint64_t bytes, void *at, bool low);
+/* Maps bytes of a part over what is at `at`. False: the system cannot. */
+bool store_map(const struct store *s, uint64_t offset, uint64_t bytes, char *at);

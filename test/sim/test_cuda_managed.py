@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Managed memory of the simulated CUDA driver, and what a program can ask about an address."""
-import pynvml as nv
 import pytest
+from conftest import used
 from cuda import CONTEXT, DESTROYED, GRANULE, INVALID_CONTEXT, INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, MIB, OUT_OF_MEMORY
 
 GLOBAL, HOST = 1, 2
 READ_MOSTLY, PREFERRED, UNSET_PREFERRED, ACCESSED_BY = 1, 3, 4, 5
 CONTEXT_OF, MEMORY_TYPE, DEVICE_POINTER, HOST_POINTER, SYNC_MEMOPS, BUFFER, IS_MANAGED, ORDINAL, IPC, START, SIZE, MAPPED = 1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13
-
-
-def used(index=0):
-    return nv.nvmlDeviceGetMemoryInfo(nv.nvmlDeviceGetHandleByIndex(index), version=nv.nvmlMemory_v2).used
 
 
 def managed(worker, size=MIB, flags=GLOBAL):
