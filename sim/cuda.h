@@ -7,12 +7,9 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
+#include "sim/cuda_abi.h"
+#include "sim/cuda_memory_abi.h"
 
-#define CUDA_API __attribute__((visibility("default")))
-
-typedef int CUresult;
 enum {
     CUDA_SUCCESS = 0,
     CUDA_ERROR_INVALID_VALUE = 1,
@@ -48,9 +45,6 @@ enum {
     CUDA_ERROR_UNKNOWN = 999,
 };
 
-typedef int CUdevice;
-typedef unsigned long long CUdeviceptr;
-typedef struct cuda_context *CUcontext;
 typedef struct {
     char bytes[16];
 } CUuuid;
@@ -142,7 +136,6 @@ CUDA_API CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUde
 
 /* --- Streams, events, modules, launches, and copies in streams --- */
 
-typedef struct cuda_stream *CUstream;
 typedef struct cuda_event *CUevent;
 typedef struct cuda_module *CUmodule;
 typedef struct cuda_function *CUfunction;

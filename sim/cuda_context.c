@@ -120,7 +120,8 @@ CUresult context_leave(struct cuda_call *c, struct cuda_context *context, CUresu
 /* Locked. */
 static CUresult begin(struct cuda_context *c)
 {
-    c->arena = (struct arena){.device = cuda_device_at(c->device)};
+    c->arena =
+        (struct arena){.ordinal = c->device, .device = cuda_device_at(c->device), .context = c};
     CUresult rc = cuda_reserve(c->arena.device, CONTEXT_BYTES, 1);
     c->live = rc == CUDA_SUCCESS;
     return rc;

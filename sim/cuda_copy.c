@@ -29,19 +29,13 @@ struct transfer {
 
 /* --- Addresses --- */
 
-static bool has(uint64_t base, size_t bytes, uint64_t address, size_t length)
-{
-    return address >= base && length <= bytes && address - base <= bytes - length;
-}
-
 /* Is it memory that the driver knows? */
 static bool is_known(uint64_t address, size_t bytes)
 {
-    const struct allocation *a = arena_find(address);
-    const struct host_range *r = a == NULL ? host_find(address) : NULL;
-    if (a != NULL)
-        return has(a->base, a->bytes, address, bytes);
-    return r != NULL && has((uintptr_t)r->base, r->bytes, address, bytes);
+    if (range_covers(address, bytes))
+        return true;
+    const struct host_range *r = host_find(address);
+    return r != NULL && bytes <= r->bytes - (address - (uintptr_t)r->base);
 }
 
 /* False: nothing of the kind that it is said to be. */
@@ -50,7 +44,7 @@ static bool look_up(uint64_t address, size_t bytes, enum side side, bool *ret_pa
     *ret_pageable = !is_known(address, bytes);
     if (!*ret_pageable)
         return true;
-    return side != DEVICE && address != 0 && arena_find(address) == NULL;
+    return side != DEVICE && address != 0 && range_find(address) == NULL;
 }
 
 /* --- Doing it --- */
@@ -115,7 +109,7 @@ static CUresult copy_in(struct stream *s, const struct way *way, struct transfer
         !look_up(t->from, t->bytes, way->from, &t->from_pageable))
         return CUDA_ERROR_INVALID_VALUE;
     bool stage = way->is_async && t->from_pageable && !t->to_pageable && t->bytes <= STAGED;
-    bool within = arena_find(t->to) != NULL && arena_find(t->from) != NULL;
+    bool within = range_find(t->to) != NULL && range_find(t->from) != NULL;
     bool waits = way->is_async ? (t->to_pageable || t->from_pageable) && !stage : !within;
     return submit(s, t, stage, waits);
 }
@@ -235,7 +229,7 @@ static CUresult set_in(struct stream *s, struct transfer *t, size_t count)
         return CUDA_ERROR_INVALID_VALUE;
     if (!is_known(t->to, t->bytes))
         return CUDA_ERROR_INVALID_VALUE;
-    return submit(s, t, /* stage= */ false, /* waits= */ arena_find(t->to) == NULL);
+    return submit(s, t, /* stage= */ false, /* waits= */ range_find(t->to) == NULL);
 }
 
 static CUresult set_memory(unsigned int call, uint64_t to, uint32_t value, unsigned int width,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "sim/cuda_handle.h"
+#include "sim/cuda_pool.h"
 #include "sim/cuda_work.h"
 
 #define FLAGS                                                                                      \
@@ -286,6 +287,8 @@ CUresult cuEventSynchronize(CUevent event)
     CUresult rc = enter(&c, event, &context, &e);
     if (rc == CUDA_SUCCESS)
         rc = wait_for(e);
+    if (rc == CUDA_SUCCESS)
+        pool_trim_all();
     return context_leave(&c, context, rc);
 }
 

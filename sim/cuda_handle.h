@@ -12,6 +12,7 @@ enum handle_kind {
     HANDLE_FUNCTION,
     HANDLE_LIBRARY,
     HANDLE_KERNEL,
+    HANDLE_POOL,
 };
 
 /* A handle of an object; NULL where there is no memory. */

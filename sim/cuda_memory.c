@@ -17,13 +17,24 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
     return context_leave(&c, context, rc);
 }
 
+static CUresult allocate(struct cuda_context *context, size_t bytes, CUdeviceptr *ret)
+{
+    struct allocation *a = NULL;
+    if (ret == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult rc = arena_allocate(&context->arena, RANGE_LINEAR, bytes, &a);
+    if (rc == CUDA_SUCCESS)
+        *ret = a->range.base;
+    return rc;
+}
+
 CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
 {
     struct cuda_call c = {.id = CALL_cuMemAlloc_v2};
     struct cuda_context *context = NULL;
     CUresult rc = context_enter(&c, &context);
     if (rc == CUDA_SUCCESS)
-        rc = arena_allocate(&context->arena, bytes, pointer);
+        rc = allocate(context, bytes, pointer);
     cuda_args(&c, "%zu", bytes);
     return context_leave(&c, context, rc);
 }
@@ -41,7 +52,7 @@ static CUresult allocate_rows(struct cuda_context *context, CUdeviceptr *pointer
     size_t row = arena_round_up(width, PITCH);
     if (__builtin_mul_overflow(row, height, &bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult rc = arena_allocate(&context->arena, bytes, pointer);
+    CUresult rc = allocate(context, bytes, pointer);
     if (rc == CUDA_SUCCESS)
         *pitch = row;
     return rc;
@@ -58,25 +69,30 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, s
     return context_leave(&c, context, rc);
 }
 
-/* An allocation is freed by the address where it begins, in whichever context; 0 is none, and no
- * error. */
+/* Memory is freed by the address where it begins, in whichever context; 0 is none, and no error. */
 static CUresult free_at(CUdeviceptr pointer)
 {
-    struct allocation *a = arena_find(pointer);
-    if (pointer != 0 && (a == NULL || a->base != pointer || a->is_module))
+    struct range *r = range_find(pointer);
+    if (pointer != 0 && (r == NULL || r->base != pointer || r->free == NULL))
         return CUDA_ERROR_INVALID_VALUE;
-    if (a != NULL)
-        arena_free(a);
+    if (r != NULL)
+        r->free(r);
     return CUDA_SUCCESS;
 }
 
-/* Waits for the context's work, as cudaFree is seen to do. */
+static bool is_pooled(CUdeviceptr pointer)
+{
+    const struct range *r = range_find(pointer);
+    return r != NULL && r->kind == RANGE_POOL;
+}
+
+/* Waits for the context's work, as cudaFree is seen to do, unless the memory is a pool's. */
 CUresult cuMemFree_v2(CUdeviceptr pointer)
 {
     struct cuda_call c = {.id = CALL_cuMemFree_v2};
     struct cuda_context *context = NULL;
     CUresult rc = context_enter(&c, &context);
-    if (rc == CUDA_SUCCESS)
+    if (rc == CUDA_SUCCESS && !is_pooled(pointer))
         rc = work_wait_context(context);
     if (rc == CUDA_SUCCESS)
         rc = free_at(pointer);
@@ -88,12 +104,12 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr p
     struct cuda_call c = {.id = CALL_cuMemGetAddressRange_v2};
     struct cuda_context *context = NULL;
     CUresult rc = context_enter(&c, &context);
-    const struct allocation *a = rc == CUDA_SUCCESS ? arena_find(pointer) : NULL;
-    if (rc == CUDA_SUCCESS && a == NULL)
+    const struct range *r = rc == CUDA_SUCCESS ? range_find(pointer) : NULL;
+    if (rc == CUDA_SUCCESS && r == NULL)
         rc = CUDA_ERROR_NOT_FOUND;
     if (rc == CUDA_SUCCESS && base != NULL)
-        *base = a->base;
+        *base = r->base;
     if (rc == CUDA_SUCCESS && bytes != NULL)
-        *bytes = a->bytes;
+        *bytes = r->bytes;
     return context_leave(&c, context, rc);
 }

@@ -12,9 +12,10 @@
 
 static CUresult allocate(struct cuda_context *context, uint64_t bytes, CUdeviceptr *ret)
 {
-    CUresult rc = arena_allocate(&context->arena, bytes > 0 ? bytes : 1, ret);
+    struct allocation *a = NULL;
+    CUresult rc = arena_allocate(&context->arena, RANGE_MODULE, bytes > 0 ? bytes : 1, &a);
     if (rc == CUDA_SUCCESS)
-        arena_find(*ret)->is_module = true;
+        *ret = a->range.base;
     return rc;
 }
 
@@ -31,9 +32,9 @@ static CUresult allocate_all(struct module *m)
 
 static void free_at(CUdeviceptr pointer)
 {
-    struct allocation *a = pointer != 0 ? arena_find(pointer) : NULL;
-    if (a != NULL)
-        arena_free(a);
+    struct range *r = pointer != 0 ? range_find(pointer) : NULL;
+    if (r != NULL)
+        arena_free((struct allocation *)r);
 }
 
 /* --- Loading --- */

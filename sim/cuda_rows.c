@@ -160,25 +160,36 @@ static pid_t pid_of(const struct cuda_rows *r, size_t row)
     return of->pid == (uint32_t)getpid() && of->pid_ns == pid_namespace() ? getpid() : 0;
 }
 
+/* Assumed: a process is named on the cards where it has a context; memory that it has on others is
+ * nobody's by name. */
+/* cuda: the row's number, from 1. */
+static void fold_part(const struct cuda_row *row, uint32_t gpu, pid_t pid, uint32_t cuda,
+                      struct hw *hw)
+{
+    struct hw_proc *p = hw_free_proc(hw);
+    bool is_named = pid > 0 && row->contexts[gpu] > 0;
+    if (p == NULL)
+        return;
+    *p = (struct hw_proc){.pid = is_named ? (uint32_t)pid : HW_NONE,
+                          .gpu = gpu,
+                          .gi = HW_NONE,
+                          .ci = HW_NONE,
+                          .slice = HW_NONE,
+                          .vf = HW_NONE,
+                          .kind = is_named ? PROC_COMPUTE : PROC_HIDDEN,
+                          .cuda = cuda,
+                          .memory_mib = (uint32_t)((row->bytes[gpu] + MIB - 1) / MIB)};
+    memcpy(p->name, row->name, sizeof(p->name));
+    hw->cuda_procs++;
+}
+
 static void fold_row(struct cuda_rows *r, size_t i, struct hw *hw)
 {
     const struct cuda_row *row = &r->file->rows[i];
     pid_t pid = pid_of(r, i);
     for (uint32_t gpu = 0; gpu < HW_MAX_GPUS; gpu++) {
-        struct hw_proc *p = row->contexts[gpu] > 0 ? hw_free_proc(hw) : NULL;
-        if (p == NULL)
-            continue;
-        *p = (struct hw_proc){.pid = pid > 0 ? (uint32_t)pid : HW_NONE,
-                              .gpu = gpu,
-                              .gi = HW_NONE,
-                              .ci = HW_NONE,
-                              .slice = HW_NONE,
-                              .vf = HW_NONE,
-                              .kind = pid > 0 ? PROC_COMPUTE : PROC_HIDDEN,
-                              .cuda = (uint32_t)i + 1,
-                              .memory_mib = (uint32_t)((row->bytes[gpu] + MIB - 1) / MIB)};
-        memcpy(p->name, row->name, sizeof(p->name));
-        hw->cuda_procs++;
+        if (row->contexts[gpu] > 0 || row->bytes[gpu] > 0)
+            fold_part(row, gpu, pid, (uint32_t)i + 1, hw);
     }
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "sim/cuda_handle.h"
+#include "sim/cuda_pool.h"
 #include "sim/cuda_work.h"
 
 /* --- Streams --- */
@@ -157,6 +158,8 @@ CUresult cuCtxSynchronize(void)
     CUresult rc = context_enter(&c, &context);
     if (rc == CUDA_SUCCESS)
         rc = work_wait_context(context);
+    if (rc == CUDA_SUCCESS)
+        pool_trim_all();
     return context_leave(&c, context, rc);
 }
 
@@ -168,6 +171,8 @@ static CUresult synchronize(unsigned int call, CUstream stream)
     CUresult rc = work_enter(&c, stream, &context, &s);
     if (rc == CUDA_SUCCESS)
         rc = work_wait_stream(s);
+    if (rc == CUDA_SUCCESS)
+        pool_trim_all();
     return context_leave(&c, context, rc);
 }
 

@@ -122,6 +122,16 @@ def worker(client):
     return one
 
 
+def used(index=0):
+    """Bytes of a card that are in use."""
+    return nv.nvmlDeviceGetMemoryInfo(nv.nvmlDeviceGetHandleByIndex(index), version=nv.nvmlMemory_v2).used
+
+
+def listed(index=0):
+    """{pid: bytes} of the processes that NVML names on a card."""
+    return {p.pid: p.usedGpuMemory for p in nv.nvmlDeviceGetComputeRunningProcesses(nv.nvmlDeviceGetHandleByIndex(index))}
+
+
 def refuses(code, call, *args):
     """Asserts that the call fails with that NVML return code."""
     with pytest.raises(nv.NVMLError) as caught:

@@ -12,7 +12,7 @@ import traceback
 OUT = pathlib.Path(__file__).resolve().parents[2] / "build" / os.environ.get("VARIANT", "release") / "sim"
 
 INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, UNAVAILABLE, NO_DEVICE, INVALID_DEVICE = 1, 2, 3, 46, 100, 101
-INVALID_CONTEXT, NOT_FOUND, DESTROYED = 201, 500, 709
+INVALID_CONTEXT, NOT_FOUND, DESTROYED, NOT_SUPPORTED = 201, 500, 709, 801
 INVALID_IMAGE, NO_BINARY, INVALID_PTX, UNSUPPORTED_PTX, FILE_NOT_FOUND, INVALID_HANDLE, NOT_READY = 200, 209, 218, 222, 301, 400, 600
 ALREADY_REGISTERED, NOT_REGISTERED, TOO_LARGE, NOT_PERMITTED, OUT_OF_RESOURCES = 712, 713, 720, 800, 701
 ILLEGAL_ADDRESS = 700
@@ -22,6 +22,28 @@ MIB, GRANULE, CONTEXT = 1 << 20, 2 << 20, 448 << 20
 
 FUNCTION = c.CFUNCTYPE(None, c.c_void_p)
 SPIN = (pathlib.Path(__file__).parent / "spin.ptx").read_bytes()
+
+
+class Location(c.Structure):
+    """CUmemLocation: type 1 is a device, 2 to 4 the host."""
+
+    _fields_ = [("type", c.c_int), ("id", c.c_int)]
+
+
+class Access(c.Structure):
+    """CUmemAccessDesc: flags 1 is reading, 3 writing too."""
+
+    _fields_ = [("location", Location), ("flags", c.c_int)]
+
+
+class PoolProps(c.Structure):
+    """CUmemPoolProps: by default pinned memory of device 0, which cannot be exported."""
+
+    _fields_ = [("allocType", c.c_int), ("handleTypes", c.c_int), ("type", c.c_int), ("id", c.c_int), ("security", c.c_void_p)]
+    _fields_ += [("maxSize", c.c_size_t), ("usage", c.c_ushort), ("reserved", c.c_ubyte * 54)]
+
+    def __init__(self, **values):
+        super().__init__(**{"allocType": 1, "type": 1, **values})
 
 
 class CudaError(Exception):
@@ -141,7 +163,8 @@ class Client:
 
 def serve():
     """Answers each line with the value of its expression, or the number of CUDA's code, negative."""
-    known = {"cu": Cuda(), "c": c, "os": os, "threading": threading, "FOREVER": FOREVER}
+    known = {"cu": Cuda(), "c": c, "os": os, "threading": threading, "FOREVER": FOREVER, "Location": Location, "Access": Access}
+    known.update(PoolProps=PoolProps)
     for line in sys.stdin:
         try:
             answer = eval(line, known)

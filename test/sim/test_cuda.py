@@ -7,21 +7,12 @@ import subprocess
 
 import pynvml as nv
 import pytest
-from conftest import OUT, ROOT
+from conftest import OUT, ROOT, listed, used
 from cuda import CONTEXT, DESTROYED, GRANULE, INVALID_CONTEXT, INVALID_DEVICE, INVALID_VALUE, MIB, NO_DEVICE, NOT_FOUND, NOT_INITIALIZED
 from cuda import OUT_OF_MEMORY, UNAVAILABLE, Cuda
 
 RESERVED, TOTAL = 551, 81559  # MiB of an H100, as sim/model.c has them
 ROOM = (TOTAL - RESERVED) * MIB
-
-
-def used(index=0):
-    return nv.nvmlDeviceGetMemoryInfo(nv.nvmlDeviceGetHandleByIndex(index), version=nv.nvmlMemory_v2).used
-
-
-def listed(index=0):
-    """{pid: bytes} of the processes that NVML names on a card."""
-    return {p.pid: p.usedGpuMemory for p in nv.nvmlDeviceGetComputeRunningProcesses(nv.nvmlDeviceGetHandleByIndex(index))}
 
 
 # --- The library ---
