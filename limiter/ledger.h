@@ -38,7 +38,8 @@ void ledger_put(const struct ledger_entry *e);
 /* Takes it out of the ledger. False: it is not there. */
 bool ledger_take(enum ledger_kind kind, uint64_t key, struct ledger_entry *ret);
 
-/* Adds to, or takes from, its holds. Returns how many are left; -1: it is not there. With 0 it is taken out. */
+/* Adds to, or takes from, its holds. Returns how many are left; -1: it is not there. With 0 it is
+ * taken out. Holds that were ever as many as fit are never fewer: it stays. */
 int ledger_hold(enum ledger_kind kind, uint64_t key, int more, struct ledger_entry *ret);
 
 /* Takes out all entries of a context; fn is told of each, and may not come back here. */

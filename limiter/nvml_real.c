@@ -9,7 +9,8 @@ typedef void any_fn(void);
 
 struct nvml_real nvml_real;
 
-static nvmlReturn not_there(void)
+/* Is called with whatever arguments, and looks at none. */
+static nvmlReturn_t not_there(void)
 {
     return NVML_ERROR_FUNCTION_NOT_FOUND;
 }
@@ -23,8 +24,10 @@ static void find(const char *symbol, any_fn **ret)
 
 __attribute__((constructor)) static void find_all(void)
 {
-#define CALL(symbol, params) find(#symbol, (any_fn **)&nvml_real.symbol);
+#define LIST(symbol)         find(#symbol, (any_fn **)&nvml_real.symbol);
+#define NVML(symbol, params) find(#symbol, (any_fn **)&nvml_real.symbol);
 #include "limiter/nvml_calls.def"
-#undef CALL
+#undef LIST
+#undef NVML
     find("nvmlDeviceGetUUID", (any_fn **)&nvml_real.nvmlDeviceGetUUID);
 }

@@ -3,17 +3,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Of /proc/<pid>/stat, counted from 1; the second is a name in parentheses. */
-enum { FIELD_STATE = 3, FIELD_THREADS = 20, FIELD_STARTED = 22 };
+#include "limiter/proc_stat.h"
 
-struct stat_line {
-    char state;
-    uint64_t threads, started;
-};
+/* Of a mark: the low bits of the time, above those of the namespace. */
+#define MARK_NS_BITS 12U
+#define MARK_NS      UINT32_C(0xfff)
+#define MARK_STARTED UINT32_C(0xfffff)
 
 static bool read_stat(const char *path, char *buf, size_t size)
 {
@@ -21,7 +21,7 @@ static bool read_stat(const char *path, char *buf, size_t size)
     if (fd < 0)
         return false;
     ssize_t n = read(fd, buf, size - 1);
-    int why = errno;
+    int why = n < 0 ? errno : 0;
     (void)close(fd);
     errno = why;
     if (n <= 0)
@@ -30,65 +30,71 @@ static bool read_stat(const char *path, char *buf, size_t size)
     return true;
 }
 
-/* Not the C library's: its newest headers name functions that older ones lack. */
-static uint64_t number_at(const char *text)
+/* The text of a link that has a number, behind `prefix`; 0: it is another. */
+static uint64_t number_of_link(const char *path, const char *prefix)
 {
-    uint64_t n = 0;
-    for (; *text >= '0' && *text <= '9'; text++)
-        n = n * 10 + (uint64_t)(*text - '0');
-    return n;
-}
-
-static bool parse_stat(const char *text, struct stat_line *ret)
-{
-    const char *at = strrchr(text, ')');
-    if (at == NULL || at[1] != ' ')
-        return false;
-    at += 2;
-    ret->state = *at;
-    for (int field = FIELD_STATE; field < FIELD_STARTED; field++) {
-        if (field == FIELD_THREADS)
-            ret->threads = number_at(at);
-        at = strchr(at, ' ');
-        if (at == NULL)
-            return false;
-        at++;
-    }
-    ret->started = number_at(at);
-    return true;
+    char link[64];
+    ssize_t n = readlink(path, link, sizeof(link) - 1);
+    link[n > 0 ? n : 0] = '\0';
+    return strncmp(link, prefix, strlen(prefix)) == 0 ? proc_stat_number(link + strlen(prefix)) : 0;
 }
 
 bool peer_own(struct peer *ret)
 {
-    char text[1024], link[64];
-    struct stat_line line = {0};
-    *ret = (struct peer){.pid = (uint32_t)getpid()};
-    if (!read_stat("/proc/self/stat", text, sizeof(text)) || !parse_stat(text, &line))
+    char text[1024];
+    struct proc_stat line = {0};
+    if (!read_stat("/proc/self/stat", text, sizeof(text)) || !proc_stat_parse(text, &line))
         return false;
-    ret->started = line.started;
-    ssize_t n = readlink("/proc/self/ns/pid", link, sizeof(link) - 1);
-    link[n > 0 ? n : 0] = '\0';
-    if (strncmp(link, "pid:[", 5) == 0)
-        ret->pid_ns = (uint32_t)number_at(link + 5);
+    *ret = (struct peer){.pid = (uint32_t)getpid(), .started = line.started};
+    /* In a new namespace, /proc may still be that of the one around it. */
+    if (number_of_link("/proc/self", "") == ret->pid)
+        ret->pid_ns = (uint32_t)number_of_link("/proc/self/ns/pid", "pid:[");
     return true;
 }
 
 /* The first thread of a process may have ended before others. */
-static bool has_ended(const struct stat_line *line)
+static bool has_ended(const struct proc_stat *line)
 {
     return (line->state == 'Z' || line->state == 'X') && line->threads <= 1;
 }
 
-bool peer_is_gone(const struct peer *p, const struct peer *by)
+/* A process without /proc, or before which others are hidden there, still sees whether a pid is
+ * taken. */
+static bool is_free(uint32_t pid)
+{
+    return pid == 0 || pid > INT32_MAX || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
+}
+
+/* bits: those of the time that are known. */
+static bool is_gone(uint32_t pid, uint64_t started, uint64_t bits)
 {
     char path[32], text[1024];
-    struct stat_line line = {0};
-    if (p->pid_ns != by->pid_ns)
-        return false;
-    (void)snprintf(path, sizeof(path), "/proc/%u/stat", p->pid);
+    struct proc_stat line = {0};
+    (void)snprintf(path, sizeof(path), "/proc/%u/stat", pid);
     if (!read_stat(path, text, sizeof(text)))
-        return errno == ENOENT || errno == ESRCH;
-    if (!parse_stat(text, &line))
+        return (errno == ENOENT || errno == ESRCH) && is_free(pid);
+    if (!proc_stat_parse(text, &line))
         return false;
-    return has_ended(&line) || (p->started != 0 && line.started != p->started);
+    return has_ended(&line) || ((line.started ^ started) & bits) != 0;
+}
+
+bool peer_is_gone(const struct peer *p, const struct peer *by)
+{
+    return p->pid_ns == by->pid_ns && by->pid_ns != 0 &&
+           is_gone(p->pid, p->started, p->started != 0 ? UINT64_MAX : 0);
+}
+
+uint32_t peer_mark(const struct peer *p)
+{
+    return ((uint32_t)p->started & MARK_STARTED) << MARK_NS_BITS | (p->pid_ns & MARK_NS);
+}
+
+bool peer_mark_is_foreign(uint32_t mark, const struct peer *by)
+{
+    return by->pid_ns == 0 || ((mark ^ by->pid_ns) & MARK_NS) != 0;
+}
+
+bool peer_mark_is_gone(uint32_t pid, uint32_t mark, const struct peer *by)
+{
+    return !peer_mark_is_foreign(mark, by) && is_gone(pid, mark >> MARK_NS_BITS, MARK_STARTED);
 }

@@ -84,7 +84,7 @@ struct terms {
  * is of a process that has ended. */
 struct usage_process {
     uint32_t pid;     /* (atomic) in its PID namespace, ... */
-    uint32_t pid_ns;  /* ... which has this inode */
+    uint32_t pid_ns;  /* (atomic) ... which has this inode */
     uint64_t started; /* (atomic) starttime of /proc/<pid>/stat, in clock ticks since boot */
     uint64_t reserved[6];
 };
@@ -92,10 +92,9 @@ struct usage_process {
 struct usage {
     uint64_t magic;
     uint32_t version, bytes;
-    uint32_t lock;         /* (atomic) a futex: 0 free, else the pid of who has it; the highest bit:
-                       somebody waits */
-    uint32_t reach;        /* (atomic) slots from here on were never used */
-    uint64_t lock_started; /* (atomic) when the process that has the lock started; 0: not known */
+    uint32_t pad;
+    uint32_t reach; /* (atomic) slots from here on were never used */
+    uint64_t lock;  /* (atomic) word_lock.h */
     uint64_t reserved[12];
     struct usage_process processes[REGION_MAX_PROCESSES];
     /* (atomic) What each process has of each card, its context included. */

@@ -20,12 +20,10 @@ const uint32_t *share_heed = &nothing;
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 
-/* Fixed while attached. */
+/* Written with mu held; what is behind is_open and is_attached is fixed while they are set. */
 static struct {
-    bool attached; /* atomic */
-    bool refused;
-    bool quiet; /* why is not said */
-    const struct terms *terms;
+    bool is_open, is_attached, refused;
+    const struct terms *terms; /* mapped once */
     struct usage *usage;
     struct peer own;
     unsigned int slot;
@@ -51,12 +49,22 @@ static void add64(uint64_t *word, uint64_t bytes)
     (void)__atomic_fetch_add(word, bytes, __ATOMIC_RELAXED);
 }
 
+static bool is_set(const bool *flag)
+{
+    return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+}
+
+static void set(bool *flag, bool value)
+{
+    __atomic_store_n(flag, value, __ATOMIC_RELEASE);
+}
+
 static void forget_after_fork(void)
 {
-    self.attached = false;
+    self.is_open = false;
+    self.is_attached = false;
     self.refused = false;
-    self.usage = NULL;
-    share_heed = &nothing;
+    __atomic_store_n(&share_heed, &nothing, __ATOMIC_RELAXED);
     (void)pthread_mutex_init(&mu, NULL);
 }
 
@@ -96,9 +104,8 @@ static bool usage_is_ours(const struct usage *u)
 
 static bool refuse(const char *file, const char *why)
 {
-    if (!self.refused && !self.quiet)
-        (void)fprintf(stderr, "cleave: no CUDA in this container: " REGION_FOLDER "/%s: %s\n", file,
-                      why);
+    (void)fprintf(stderr, "cleave: no share of a GPU in this container: " REGION_FOLDER "/%s: %s\n",
+                  file, why);
     self.refused = true;
     return false;
 }
@@ -108,14 +115,14 @@ static const char *reason(void)
     return errno != 0 ? strerror(errno) : "not the size that this version has";
 }
 
-static bool map_region(void)
+static bool map_region(bool writable)
 {
     const struct terms *t = map_file(REGION_FOLDER "/" REGION_TERMS, sizeof(*t), false);
     if (t == NULL)
         return refuse(REGION_TERMS, reason());
     if (!terms_are_ours(t))
         return refuse(REGION_TERMS, "of another version");
-    struct usage *u = map_file(REGION_FOLDER "/" REGION_USAGE, sizeof(*u), true);
+    struct usage *u = map_file(REGION_FOLDER "/" REGION_USAGE, sizeof(*u), writable);
     if (u == NULL)
         return refuse(REGION_USAGE, reason());
     if (!usage_is_ours(u))
@@ -123,6 +130,29 @@ static bool map_region(void)
     self.terms = t;
     self.usage = u;
     return true;
+}
+
+/* Locked. */
+static bool open_region(bool writable)
+{
+    if (self.is_open)
+        return true;
+    if (self.refused || (self.terms == NULL && !map_region(writable)))
+        return false;
+    if (!peer_own(&self.own))
+        return refuse(REGION_USAGE, "/proc does not tell whose process this is");
+    set(&self.is_open, true);
+    return true;
+}
+
+bool share_open(void)
+{
+    if (is_set(&self.is_open))
+        return true;
+    (void)pthread_mutex_lock(&mu);
+    bool ok = open_region(/* writable= */ false);
+    (void)pthread_mutex_unlock(&mu);
+    return ok;
 }
 
 /* --- Slots; the lock is held --- */
@@ -133,12 +163,12 @@ static unsigned int reach(void)
     return n < REGION_MAX_PROCESSES ? n : REGION_MAX_PROCESSES;
 }
 
-static bool is_gone(const struct usage_process *p)
+static struct peer process_of(unsigned int slot)
 {
-    const struct peer peer = {.pid = load32(&p->pid),
-                              .pid_ns = p->pid_ns,
-                              .started = load64(&p->started)};
-    return peer.pid != 0 && peer_is_gone(&peer, &self.own);
+    const struct usage_process *p = &self.usage->processes[slot];
+    return (struct peer){.pid = load32(&p->pid),
+                         .pid_ns = load32(&p->pid_ns),
+                         .started = load64(&p->started)};
 }
 
 static void clear(unsigned int slot)
@@ -152,7 +182,8 @@ static void clear(unsigned int slot)
 static void sweep(void)
 {
     for (unsigned int i = 0; i < reach(); i++) {
-        if (is_gone(&self.usage->processes[i]))
+        const struct peer p = process_of(i);
+        if (p.pid != 0 && peer_is_gone(&p, &self.own))
             clear(i);
     }
 }
@@ -183,7 +214,7 @@ static bool take_slot(void)
         return false;
     struct usage_process *p = &self.usage->processes[at];
     clear(at);
-    p->pid_ns = self.own.pid_ns;
+    __atomic_store_n(&p->pid_ns, self.own.pid_ns, __ATOMIC_RELAXED);
     store64(&p->started, self.own.started);
     __atomic_store_n(&p->pid, self.own.pid, __ATOMIC_RELEASE);
     if (at >= reach())
@@ -196,58 +227,49 @@ static bool take_slot(void)
 
 static void lock_usage(void)
 {
-    word_lock(&self.usage->lock, &self.usage->lock_started, &self.own);
+    word_lock(&self.usage->lock, &self.own);
 }
 
 static void unlock_usage(void)
 {
-    word_unlock(&self.usage->lock, &self.usage->lock_started);
+    word_unlock(&self.usage->lock);
 }
 
+/* Locked. */
 static bool attach(void)
 {
-    if (self.refused || !map_region())
+    if (self.refused || !open_region(/* writable= */ true))
         return false;
-    if (!peer_own(&self.own))
-        return refuse(REGION_USAGE, "/proc is not there");
     lock_usage();
-    self.attached = take_slot();
+    bool ok = take_slot();
     unlock_usage();
-    if (!self.attached)
+    if (!ok)
         return refuse(REGION_USAGE,
                       "the container has as many processes with CUDA as there can be");
-    share_heed = &self.terms->heed;
+    __atomic_store_n(&share_heed, &self.terms->heed, __ATOMIC_RELAXED);
+    set(&self.is_attached, true);
     return true;
 }
 
 bool share_attach(void)
 {
     (void)pthread_mutex_lock(&mu);
-    bool is_new = !self.attached;
-    bool ok = self.attached || attach();
+    bool is_new = !self.is_attached;
+    bool ok = !is_new || attach();
     (void)pthread_mutex_unlock(&mu);
     if (ok && is_new)
         (void)share_tell(SHARE_HELLO, /* card= */ 0, /* turn= */ 0);
     return ok;
 }
 
-bool share_open(void)
-{
-    (void)pthread_mutex_lock(&mu);
-    self.quiet = true;
-    bool ok = self.usage != NULL || (peer_own(&self.own) && map_region());
-    (void)pthread_mutex_unlock(&mu);
-    return ok;
-}
-
 bool share_is_attached(void)
 {
-    return __atomic_load_n(&self.attached, __ATOMIC_ACQUIRE);
+    return is_set(&self.is_attached);
 }
 
 int share_card_of(const uint8_t uuid[16])
 {
-    for (uint32_t i = 0; self.usage != NULL && i < self.terms->n_cards; i++) {
+    for (uint32_t i = 0; is_set(&self.is_open) && i < self.terms->n_cards; i++) {
         if (memcmp(self.terms->cards[i].uuid, uuid, 16) == 0)
             return (int)i;
     }
@@ -303,6 +325,8 @@ static uint64_t *own_word(int card)
 
 bool share_take(int card, uint64_t bytes)
 {
+    if (!share_is_attached())
+        return true;
     lock_all();
     bool ok = has_room(card, bytes);
     if (!ok) {
@@ -317,31 +341,39 @@ bool share_take(int card, uint64_t bytes)
 
 void share_take_anyway(int card, uint64_t bytes)
 {
-    add64(own_word(card), bytes);
+    if (share_is_attached())
+        add64(own_word(card), bytes);
 }
 
 /* Only this process writes its word, and takes no more off than it has added. */
 void share_give_back(int card, uint64_t bytes)
 {
-    add64(own_word(card), UINT64_C(0) - bytes);
+    if (share_is_attached())
+        add64(own_word(card), UINT64_C(0) - bytes);
+}
+
+/* --- What is told of it, without the lock --- */
+
+/* What a process has. False: the slot is free, or its process has ended, or does so meanwhile. */
+static bool read_slot(unsigned int slot, int card, struct share_process *ret)
+{
+    const struct peer p = process_of(slot);
+    if (p.pid == 0)
+        return false;
+    uint64_t bytes = load64(&self.usage->taken[card][slot]);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (load32(&self.usage->processes[slot].pid) != p.pid || peer_is_gone(&p, &self.own))
+        return false;
+    *ret = (struct share_process){.pid = p.pid_ns == self.own.pid_ns ? p.pid : 0, .bytes = bytes};
+    return true;
 }
 
 uint64_t share_taken(int card)
 {
-    lock_all();
-    sweep();
-    uint64_t total = sum(card);
-    unlock_all();
-    return total;
-}
-
-uint64_t share_seen(int card)
-{
     uint64_t total = 0;
+    struct share_process p;
     for (unsigned int i = 0; i < reach(); i++) {
-        if (is_gone(&self.usage->processes[i]))
-            continue;
-        if (__builtin_add_overflow(total, load64(&self.usage->taken[card][i]), &total))
+        if (read_slot(i, card, &p) && __builtin_add_overflow(total, p.bytes, &total))
             return UINT64_MAX;
     }
     return total;
@@ -350,15 +382,9 @@ uint64_t share_seen(int card)
 unsigned int share_processes(int card, struct share_process *ret, unsigned int n)
 {
     unsigned int found = 0;
-    for (unsigned int i = 0; i < reach(); i++) {
-        const struct usage_process *at = &self.usage->processes[i];
-        struct share_process p = {.pid = load32(&at->pid),
-                                  .bytes = load64(&self.usage->taken[card][i])};
-        if (p.pid == 0 || p.bytes == 0 || is_gone(at))
-            continue;
-        if (found < n)
-            ret[found] = p;
-        found++;
+    for (unsigned int i = 0; i < reach() && found < n; i++) {
+        if (read_slot(i, card, &ret[found]) && ret[found].pid != 0 && ret[found].bytes != 0)
+            found++;
     }
     return found;
 }

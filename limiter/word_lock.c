@@ -8,60 +8,74 @@
 #include <time.h>
 #include <unistd.h>
 
-/* 0: free. Else the pid of who has it, and WAITED once somebody waits. */
-#define WAITED UINT32_C(0x80000000)
+#define WAITED (UINT64_C(1) << 31U)
 
-/* How long one waits before one looks whether who has the lock still lives. */
-#define LOOK_NS 20000000
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower half is the futex");
 
-static bool swap(uint32_t *word, uint32_t from, uint32_t to)
+/* How long one waits before one looks whether who has the lock still lives, and how often one looks
+ * at a process of which that cannot be seen. */
+#define LOOK_NS       20000000
+#define FOREIGN_LOOKS 100
+
+static uint64_t word_of(const struct peer *own)
+{
+    return (uint64_t)peer_mark(own) << 32U | own->pid;
+}
+
+static bool swap(uint64_t *word, uint64_t from, uint64_t to)
 {
     return __atomic_compare_exchange_n(word, &from, to, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
 /* False: the time is over. */
-static bool wait_for_change(uint32_t *word, uint32_t seen)
+static bool wait_for_change(uint64_t *word, uint64_t seen)
 {
     const struct timespec time = {.tv_nsec = LOOK_NS};
-    long rc = syscall(SYS_futex, word, FUTEX_WAIT, seen, &time, NULL, 0);
+    long rc = syscall(SYS_futex, word, FUTEX_WAIT, (uint32_t)seen, &time, NULL, 0);
     return rc == 0 || errno != ETIMEDOUT;
 }
 
-static bool is_left(uint32_t seen, const uint64_t *started, const struct peer *own)
+static bool is_left(uint64_t seen, const struct peer *own, int looks)
 {
-    const struct peer holder = {.pid = seen & ~WAITED,
-                                .pid_ns = own->pid_ns,
-                                .started = __atomic_load_n(started, __ATOMIC_RELAXED)};
-    /* This process's own threads take turns: one that has its pid had it in another time. */
-    return holder.pid == own->pid || peer_is_gone(&holder, own);
+    uint64_t holder = seen & ~WAITED;
+    uint32_t mark = (uint32_t)(holder >> 32U);
+    /* This process's own threads take turns: it had it before its program was replaced. */
+    if (holder == word_of(own))
+        return true;
+    if (peer_mark_is_foreign(mark, own))
+        return looks >= FOREIGN_LOOKS;
+    return peer_mark_is_gone((uint32_t)holder, mark, own);
 }
 
-static void wait_until_ours(uint32_t *word, const uint64_t *started, const struct peer *own)
+static void wait_until_ours(uint64_t *word, const struct peer *own)
 {
+    uint64_t mine = word_of(own) | WAITED;
+    uint64_t before = 0;
+    int looks = 0; /* at the same holder, in a row */
     for (;;) {
-        uint32_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
-        if (seen == 0 && swap(word, 0, own->pid | WAITED))
+        uint64_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
+        if (seen == 0 && swap(word, 0, mine))
             return;
         if (seen == 0 || ((seen & WAITED) == 0 && !swap(word, seen, seen | WAITED)))
             continue;
-        if (!wait_for_change(word, seen | WAITED) && is_left(seen, started, own) &&
-            swap(word, seen | WAITED, own->pid | WAITED))
+        looks = (seen | WAITED) == before ? looks : 0;
+        before = seen | WAITED;
+        if (!wait_for_change(word, before) && is_left(before, own, ++looks) &&
+            swap(word, before, mine))
             return;
     }
 }
 
-void word_lock(uint32_t *word, uint64_t *started, const struct peer *own)
+void word_lock(uint64_t *word, const struct peer *own)
 {
     int saved = errno;
-    if (!swap(word, 0, own->pid))
-        wait_until_ours(word, started, own);
-    __atomic_store_n(started, own->started, __ATOMIC_RELAXED);
+    if (!swap(word, 0, word_of(own)))
+        wait_until_ours(word, own);
     errno = saved;
 }
 
-void word_unlock(uint32_t *word, uint64_t *started)
+void word_unlock(uint64_t *word)
 {
-    __atomic_store_n(started, 0, __ATOMIC_RELAXED);
     if ((__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) & WAITED) != 0)
         (void)syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }

@@ -8,6 +8,8 @@ import pathlib
 import select
 import socket
 import struct
+import subprocess
+import sys
 import uuid
 
 from cuda import MIB, Client
@@ -127,8 +129,20 @@ class Container(Box):
 
     def __init__(self, machine, path, shares):
         self.machine, self.clients = machine, []
+        self.built = BUILT  # the folder whose limiter/ and sim/ it gets
         uuids = [gpu["uuid"] for gpu in machine.show()["gpus"]]
         super().__init__(path, BUILT / "sim", [(one, t if isinstance(t, dict) else {"mib": t}) for one, t in zip(uuids, shares)])
+
+    @property
+    def enter(self):
+        return ["unshare", "--mount", "sh", "-c", ENTER, "container", str(self.path), str(self.built / "limiter"), str(self.built / "sim")]
+
+    def environment(self, **more):
+        return dict(self.machine.env, PYTHONPATH=os.pathsep.join(sys.path), **more)
+
+    def run(self, *words, **env):
+        """A command in the container, to its end."""
+        return subprocess.run([*self.enter, *map(str, words)], env=self.environment(**env), text=True, capture_output=True, timeout=100)
 
     def client(self, **env):
         self.clients.append(Client(self.machine, *self.enter, LIBCUDA="libcuda.so.1", **env))
