@@ -6,6 +6,7 @@
 
 #include "limiter/device.h"
 #include "limiter/overhead.h"
+#include "limiter/pools.h"
 #include "limiter/share.h"
 
 /* Assumed, as it is seen with CUDA 11 and later: the card gives out granules of 2 MiB; pieces below
@@ -70,7 +71,13 @@ bool charge_take(int card, uint64_t bytes)
         return true;
     if (bytes < SMALL)
         return take_small(card, bytes);
-    return bytes <= UINT64_MAX - GRANULE && share_take(card, round_up(bytes, GRANULE));
+    if (bytes > UINT64_MAX - GRANULE)
+        return false;
+    bytes = round_up(bytes, GRANULE);
+    if (share_take(card, bytes))
+        return true;
+    pools_settle(); /* they may have let go of some */
+    return share_take(card, bytes);
 }
 
 void charge_give_back(int card, uint64_t bytes)
@@ -114,7 +121,7 @@ CUresult charge_end(const struct charge *c, CUresult rc, enum ledger_kind kind, 
     }
     const struct ledger_entry e = {.key = *key,
                                    .bytes = c->bytes,
-                                   .context = c->context,
+                                   .owner = c->context,
                                    .kind = (uint8_t)kind,
                                    .card = (int8_t)c->card,
                                    .holds = 1};

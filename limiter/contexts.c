@@ -4,7 +4,11 @@
 
 #include "limiter/charge.h"
 #include "limiter/device.h"
+#include "limiter/flight.h"
+#include "limiter/gate.h"
+#include "limiter/live_contexts.h"
 #include "limiter/overhead.h"
+#include "limiter/pools.h"
 #include "limiter/real.h"
 #include "limiter/share.h"
 
@@ -53,6 +57,8 @@ static CUresult note(CUresult rc, int card, const CUcontext *context)
                                    .card = (int8_t)card,
                                    .holds = 1};
     ledger_put(&e);
+    live_contexts_add(*context, card);
+    gate_serve(card);
     return rc;
 }
 
@@ -63,6 +69,7 @@ static void end(CUcontext context)
         return;
     charge_end_context(e.key);
     overhead_give_back(e.card);
+    pools_settle();
 }
 
 static bool is_active(CUdevice device)
@@ -85,10 +92,26 @@ static CUresult retain(CUcontext *context, CUdevice device)
     return rc;
 }
 
-static CUresult let_go(CUresult rc, CUdevice device)
+/* A context that may end. */
+static CUcontext leave(CUcontext context)
 {
-    if (rc == CUDA_SUCCESS && card_of_device(device) >= 0 && !is_active(device))
-        end(primaries[device]);
+    live_contexts_remove(context);
+    flight_end_context(context);
+    return context;
+}
+
+static CUcontext primary_of(CUdevice device)
+{
+    return card_of_device(device) >= 0 ? primaries[device] : NULL;
+}
+
+static CUresult left(CUresult rc, CUcontext context, bool ended)
+{
+    struct ledger_entry e;
+    if (rc == CUDA_SUCCESS && ended)
+        end(context);
+    else if (ledger_hold(LEDGER_CONTEXT, key_of(context), 0, &e) > 0)
+        live_contexts_add(context, e.card);
     return rc;
 }
 
@@ -117,16 +140,36 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
     CREATE(context, device, real.cuCtxCreate_v2(context, flags, device));
 }
 
+CUresult cuCtxCreate(CUcontext *context, unsigned int flags, CUdevice device)
+{
+    CREATE(context, device, real.cuCtxCreate(context, flags, device));
+}
+
+CUresult cuCtxCreate_v3(CUcontext *context, void *affinities, int n, unsigned int flags,
+                        CUdevice device)
+{
+    CREATE(context, device, real.cuCtxCreate_v3(context, affinities, n, flags, device));
+}
+
+CUresult cuCtxCreate_v4(CUcontext *context, void *params, unsigned int flags, CUdevice device)
+{
+    CREATE(context, device, real.cuCtxCreate_v4(context, params, flags, device));
+}
+
+/* The calls are made between leave and left. */
 #define DESTROY(context, call)                                                                     \
     lock();                                                                                        \
-    CUresult rc = call;                                                                            \
-    if (rc == CUDA_SUCCESS)                                                                        \
-        end(context);                                                                              \
-    return unlock(rc)
+    (void)leave(context);                                                                          \
+    return unlock(left(call, context, true))
 
 CUresult cuCtxDestroy_v2(CUcontext context)
 {
     DESTROY(context, real.cuCtxDestroy_v2(context));
+}
+
+CUresult cuCtxDestroy(CUcontext context)
+{
+    DESTROY(context, real.cuCtxDestroy(context));
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
@@ -135,14 +178,56 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
     return unlock(retain(context, device));
 }
 
+#define LET_GO(device, call)                                                                       \
+    lock();                                                                                        \
+    CUcontext context = leave(primary_of(device));                                                 \
+    CUresult rc = call;                                                                            \
+    return unlock(left(rc, context, !is_active(device)))
+
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-    lock();
-    return unlock(let_go(real.cuDevicePrimaryCtxRelease_v2(device), device));
+    LET_GO(device, real.cuDevicePrimaryCtxRelease_v2(device));
 }
 
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
+    LET_GO(device, real.cuDevicePrimaryCtxReset_v2(device));
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice device)
+{
+    LET_GO(device, real.cuDevicePrimaryCtxRelease(device));
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice device)
+{
+    LET_GO(device, real.cuDevicePrimaryCtxReset(device));
+}
+
+/* Uses of a context, which ends with the last of them. Deprecated since CUDA 4. */
+CUresult cuCtxAttach(CUcontext *context, unsigned int flags)
+{
+    struct ledger_entry e;
     lock();
-    return unlock(let_go(real.cuDevicePrimaryCtxReset_v2(device), device));
+    CUresult rc = real.cuCtxAttach(context, flags);
+    if (rc == CUDA_SUCCESS)
+        (void)ledger_hold(LEDGER_CONTEXT, key_of(*context), 1, &e);
+    return unlock(rc);
+}
+
+static bool is_last_use(CUcontext context)
+{
+    struct ledger_entry e;
+    int uses = ledger_hold(LEDGER_CONTEXT, key_of(context), 0, &e);
+    if (uses > 1)
+        (void)ledger_hold(LEDGER_CONTEXT, key_of(context), -1, &e);
+    return uses == 1;
+}
+
+CUresult cuCtxDetach(CUcontext context)
+{
+    lock();
+    (void)leave(context);
+    CUresult rc = real.cuCtxDetach(context);
+    return unlock(left(rc, context, rc == CUDA_SUCCESS && is_last_use(context)));
 }

@@ -26,6 +26,7 @@ typedef uint64_t CUdeviceptr;
 typedef uint32_t CUdeviceptr_v1;
 typedef struct cuda_context *CUcontext;
 typedef struct cuda_stream *CUstream;
+typedef struct cuda_event *CUevent;
 typedef struct cuda_array *CUarray;
 typedef struct cuda_mipmapped_array *CUmipmappedArray;
 typedef struct cuda_pool *CUmemoryPool;
@@ -38,5 +39,70 @@ typedef struct {
     uint8_t bytes[16];
 } CUuuid;
 
-/* cuGetProcAddress */
-enum { CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 2 };
+/* --- Layouts, as far as the limiter reads them --- */
+
+enum { CU_MEM_LOCATION_TYPE_DEVICE = 1 };
+
+struct cuda_location {
+    int type, id;
+};
+
+/* CUmemPoolProps */
+struct pool_props {
+    int type, handle_types;
+    struct cuda_location location;
+    void *security;
+    size_t max_bytes;
+    uint8_t reserved[56];
+};
+
+/* CUmemAllocationProp */
+struct physical_props {
+    int type, handle_types;
+    struct cuda_location location;
+};
+
+/* CUDA_ARRAY_DESCRIPTOR_v2, and its older form with words of 32 bits */
+struct array_descriptor {
+    size_t width, height;
+    int format;
+    unsigned int channels;
+};
+struct array_descriptor_v1 {
+    unsigned int width, height;
+    int format;
+    unsigned int channels;
+};
+
+/* CUDA_ARRAY3D_DESCRIPTOR_v2, and its older form */
+struct array3d_descriptor {
+    size_t width, height, depth;
+    int format;
+    unsigned int channels, flags;
+};
+struct array3d_descriptor_v1 {
+    unsigned int width, height, depth;
+    int format;
+    unsigned int channels, flags;
+};
+
+/* CUDA_EXTERNAL_MEMORY_HANDLE_DESC */
+struct external_memory {
+    int type;
+    void *handle[2];
+    uint64_t bytes;
+};
+
+/* CUlaunchConfig */
+struct launch_config {
+    unsigned int grid[3], block[3], shared_bytes;
+    CUstream stream;
+};
+
+/* CUDA_MEM_ALLOC_NODE_PARAMS */
+struct alloc_node {
+    struct pool_props pool;
+    const void *access;
+    size_t n_access, bytes;
+    CUdeviceptr pointer;
+};

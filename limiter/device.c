@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "limiter/device.h"
 
+#include <stdbool.h>
 #include <string.h>
 
+#include "limiter/live_contexts.h"
 #include "limiter/real.h"
 #include "limiter/share.h"
 
@@ -10,6 +12,7 @@ enum { MAX_DEVICES = 64 };
 
 /* Written once, before any context can be made. */
 static int8_t cards[MAX_DEVICES];
+static bool is_alone; /* there is one device */
 
 /* A device that cannot be told is none of the share's. */
 void devices_read(void)
@@ -18,6 +21,7 @@ void devices_read(void)
     memset(cards, -1, sizeof(cards));
     if (also.cuDeviceGetCount(&n) != CUDA_SUCCESS)
         return;
+    is_alone = n == 1;
     for (int i = 0; i < n && i < MAX_DEVICES; i++) {
         CUdevice device = 0;
         CUuuid uuid = {0};
@@ -33,16 +37,32 @@ int card_of_device(CUdevice device)
     return device >= 0 && device < MAX_DEVICES ? cards[device] : -1;
 }
 
-CUresult here_now(struct here *ret)
+/* A context that was not made by calls that we know (of graphics, say) may be of any device. */
+static CUresult ask(struct here *ret)
 {
     CUdevice device = 0;
-    *ret = (struct here){.card = -1};
-    if (!share_is_attached())
-        return CUDA_ERROR_NOT_INITIALIZED;
     CUresult rc = also.cuCtxGetCurrent(&ret->context);
+    int known = rc == CUDA_SUCCESS ? live_contexts_card(ret->context) : -2;
+    if (known != -2) {
+        ret->card = known;
+        return rc;
+    }
     if (rc == CUDA_SUCCESS)
         rc = also.cuCtxGetDevice(&device);
     if (rc == CUDA_SUCCESS)
         ret->card = card_of_device(device);
     return rc;
+}
+
+/* With one device and one context there is nothing to ask: a thread without a context is refused by
+ * the call itself. */
+CUresult here_now(struct here *ret)
+{
+    *ret = (struct here){.context = live_contexts_only(), .card = -1};
+    if (!share_is_attached())
+        return CUDA_ERROR_NOT_INITIALIZED;
+    if (!is_alone || ret->context == NULL)
+        return ask(ret);
+    ret->card = cards[0];
+    return CUDA_SUCCESS;
 }

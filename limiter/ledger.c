@@ -43,7 +43,7 @@ static struct ledger_entry *find(unsigned int kind, uint64_t key)
 {
     if (table.size == 0)
         return NULL;
-    for (size_t i = first_place(kind, key); table.at[i].used != 0; i = next_place(i)) {
+    for (size_t i = first_place(kind, key); table.at[i].kind != 0; i = next_place(i)) {
         if (table.at[i].key == key && table.at[i].kind == kind)
             return &table.at[i];
     }
@@ -53,10 +53,9 @@ static struct ledger_entry *find(unsigned int kind, uint64_t key)
 static void insert(const struct ledger_entry *e)
 {
     size_t i = first_place(e->kind, e->key);
-    while (table.at[i].used != 0)
+    while (table.at[i].kind != 0)
         i = next_place(i);
     table.at[i] = *e;
-    table.at[i].used = 1;
     table.n++;
 }
 
@@ -72,7 +71,7 @@ static bool grow(void)
     table.size = size;
     table.n = 0;
     for (size_t i = 0; i < n; i++) {
-        if (old[i].used != 0)
+        if (old[i].kind != 0)
             insert(&old[i]);
     }
     if (old != NULL)
@@ -84,15 +83,15 @@ static bool grow(void)
 static void erase(struct ledger_entry *e)
 {
     size_t hole = (size_t)(e - table.at);
-    e->used = 0;
+    e->kind = 0;
     table.n--;
-    for (size_t i = next_place(hole); table.at[i].used != 0; i = next_place(i)) {
+    for (size_t i = next_place(hole); table.at[i].kind != 0; i = next_place(i)) {
         size_t home = first_place(table.at[i].kind, table.at[i].key);
         size_t away = (i - home) & (table.size - 1), reach = (i - hole) & (table.size - 1);
         if (away < reach)
             continue;
         table.at[hole] = table.at[i];
-        table.at[i].used = 0;
+        table.at[i].kind = 0;
         hole = i;
     }
 }
@@ -125,8 +124,8 @@ int ledger_hold(enum ledger_kind kind, uint64_t key, int more, struct ledger_ent
     (void)pthread_mutex_lock(&mu);
     struct ledger_entry *e = find(kind, key);
     if (e != NULL) {
-        left = e->holds == UINT16_MAX ? UINT16_MAX : e->holds + more;
-        e->holds = (uint16_t)(left < 0 ? 0 : left < UINT16_MAX ? left : UINT16_MAX);
+        left = (int)e->holds + more;
+        e->holds = (uint32_t)(left > 0 ? left : 0);
         *ret = *e;
         if (left <= 0)
             erase(e);
@@ -135,12 +134,12 @@ int ledger_hold(enum ledger_kind kind, uint64_t key, int more, struct ledger_ent
     return left;
 }
 
-void ledger_end(uint64_t context, void (*fn)(const struct ledger_entry *e))
+void ledger_end(uint64_t owner, void (*fn)(const struct ledger_entry *e))
 {
     (void)pthread_mutex_lock(&mu);
     for (size_t i = 0; i < table.size; i++) {
         /* Another entry may come to stand where one is erased. */
-        while (table.at[i].used != 0 && table.at[i].context == context) {
+        while (table.at[i].kind != 0 && table.at[i].owner == owner) {
             fn(&table.at[i]);
             erase(&table.at[i]);
         }

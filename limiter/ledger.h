@@ -15,17 +15,20 @@ enum ledger_kind {
     LEDGER_ARRAY,
     LEDGER_EXTERNAL,
     LEDGER_PHYSICAL,
-    LEDGER_CONTEXT
+    LEDGER_MAPPING,
+    LEDGER_CONTEXT,
+    LEDGER_LIMIT,
+    LEDGER_GRAPH,
 };
 
 struct ledger_entry {
     uint64_t key;
     uint64_t bytes;
-    uint64_t context; /* with whose end it is freed; 0: with none's */
-    uint8_t kind;
+    uint64_t owner; /* the context with whose end it is freed, the handle that is mapped; 0: none */
+    uint32_t holds; /* how often it has to be let go of */
+    int16_t device; /* of a graph's entry */
+    uint8_t kind;   /* 0: the place in the table is free */
     int8_t card;    /* the index of its share; -1: it is not counted */
-    uint16_t holds; /* how often it has to be let go of */
-    uint32_t used;
 };
 
 /* Notes what has been taken already. */
@@ -35,8 +38,8 @@ void ledger_put(const struct ledger_entry *e);
 bool ledger_take(enum ledger_kind kind, uint64_t key, struct ledger_entry *ret);
 
 /* Adds to, or takes from, its holds. Returns how many are left; -1: it is not there. With 0 it is
- * taken out. Holds that were ever as many as fit are never fewer: it stays. */
+ * taken out. */
 int ledger_hold(enum ledger_kind kind, uint64_t key, int more, struct ledger_entry *ret);
 
 /* Takes out all entries of a context; fn is told of each, and may not come back here. */
-void ledger_end(uint64_t context, void (*fn)(const struct ledger_entry *e));
+void ledger_end(uint64_t owner, void (*fn)(const struct ledger_entry *e));

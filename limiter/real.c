@@ -28,5 +28,6 @@ __attribute__((constructor)) static void find_all(void)
 #define GATE(symbol, params, args, stream, name, version) find(#symbol, (any_fn **)&real.symbol);
 #define REAL(symbol, params)                              find(#symbol, (any_fn **)&also.symbol);
 #include "limiter/calls.def"
+#include "limiter/gated.def"
 #include "limiter/real_only.def"
 }

@@ -14,6 +14,7 @@ struct real {
 #define CALL(symbol, params, args, name, version)         CUresult(*symbol) params;
 #define GATE(symbol, params, args, stream, name, version) CUresult(*symbol) params;
 #include "limiter/calls.def"
+#include "limiter/gated.def"
 #undef CALL
 #undef GATE
 };
@@ -22,6 +23,7 @@ extern struct real real;
 #define CALL(symbol, params, args, name, version)         LIMITER_API CUresult symbol params;
 #define GATE(symbol, params, args, stream, name, version) LIMITER_API CUresult symbol params;
 #include "limiter/calls.def"
+#include "limiter/gated.def"
 #undef CALL
 #undef GATE
 

@@ -59,7 +59,9 @@ struct terms_card {
     uint32_t gate;                        /* (atomic) enum share_gate */
     uint32_t turn;                        /* (atomic) counts the turns; told back in DRAINED */
     uint64_t turn_ends;                   /* (atomic) of GATE_TURN, as planned */
-    uint64_t reserved[8];
+    uint32_t is_capped;                   /* 1: never more than its percent, also alone */
+    uint32_t pad;
+    uint64_t reserved[7];
 };
 
 struct terms {
@@ -103,6 +105,7 @@ struct usage {
 
 enum share_word {
     SHARE_HELLO = 1, /* a process has taken its slot in usage */
+    SHARE_SERVES,    /* it has a context on the card, and will answer when its gate is closed */
     SHARE_WANT,      /* there is work for the card */
     SHARE_DRAINED,   /* of a turn: nothing of this process is in flight any more ... */
     SHARE_IDLE,      /* ... and nothing waits */

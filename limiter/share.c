@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -41,6 +42,11 @@ static uint64_t load64(const uint64_t *word)
 static void store64(uint64_t *word, uint64_t value)
 {
     __atomic_store_n(word, value, __ATOMIC_RELAXED);
+}
+
+static void add64(uint64_t *word, uint64_t bytes)
+{
+    (void)__atomic_fetch_add(word, bytes, __ATOMIC_RELAXED);
 }
 
 static bool is_set(const bool *flag)
@@ -190,10 +196,17 @@ static unsigned int find_free(void)
     return i;
 }
 
+/* Before the reach doubles, so that it stays near to how many there are at a time, and 1024 that
+ * come at once are not looked at a million times. */
+static bool is_time_to_sweep(unsigned int at)
+{
+    return at == reach() && at >= 16 && (at & (at - 1)) == 0;
+}
+
 static bool take_slot(void)
 {
     unsigned int at = find_free();
-    if (at == REGION_MAX_PROCESSES) {
+    if (is_time_to_sweep(at)) {
         sweep();
         at = find_free();
     }
@@ -245,7 +258,7 @@ bool share_attach(void)
     bool ok = !is_new || attach();
     (void)pthread_mutex_unlock(&mu);
     if (ok && is_new)
-        share_tell(SHARE_HELLO, /* card= */ 0, /* turn= */ 0);
+        (void)share_tell(SHARE_HELLO, /* card= */ 0, /* turn= */ 0);
     return ok;
 }
 
@@ -266,6 +279,11 @@ int share_card_of(const uint8_t uuid[16])
 const struct terms_card *share_terms(int card)
 {
     return &self.terms->cards[card];
+}
+
+const uint32_t *share_beat(void)
+{
+    return &self.terms->beat;
 }
 
 /* --- Memory --- */
@@ -316,28 +334,22 @@ bool share_take(int card, uint64_t bytes)
         ok = has_room(card, bytes);
     }
     if (ok)
-        store64(own_word(card), load64(own_word(card)) + bytes);
+        add64(own_word(card), bytes);
     unlock_all();
     return ok;
 }
 
 void share_take_anyway(int card, uint64_t bytes)
 {
-    if (!share_is_attached())
-        return;
-    (void)pthread_mutex_lock(&mu);
-    store64(own_word(card), load64(own_word(card)) + bytes);
-    (void)pthread_mutex_unlock(&mu);
+    if (share_is_attached())
+        add64(own_word(card), bytes);
 }
 
+/* Only this process writes its word, and takes no more off than it has added. */
 void share_give_back(int card, uint64_t bytes)
 {
-    if (!share_is_attached())
-        return;
-    (void)pthread_mutex_lock(&mu);
-    uint64_t now = load64(own_word(card));
-    store64(own_word(card), bytes < now ? now - bytes : 0);
-    (void)pthread_mutex_unlock(&mu);
+    if (share_is_attached())
+        add64(own_word(card), UINT64_C(0) - bytes);
 }
 
 /* --- What is told of it, without the lock --- */
@@ -379,21 +391,29 @@ unsigned int share_processes(int card, struct share_process *ret, unsigned int n
 
 /* --- The agent --- */
 
+/* The agent may have more to hear than its socket holds, for a moment. */
+static bool send_to(int fd, const struct share_message *m)
+{
+    const struct timeval time = {.tv_usec = 50000};
+    struct sockaddr_un to = {.sun_family = AF_UNIX, .sun_path = REGION_FOLDER "/" REGION_AGENT};
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
+    return sendto(fd, m, sizeof(*m), MSG_NOSIGNAL, (struct sockaddr *)&to, sizeof(to)) ==
+           sizeof(*m);
+}
+
 /* No socket is kept: a program may close every descriptor that it does not know. */
-void share_tell(enum share_word word, int card, uint32_t turn)
+bool share_tell(enum share_word word, int card, uint32_t turn)
 {
     const struct share_message m = {.version = REGION_VERSION,
                                     .word = word,
                                     .card = (uint32_t)card,
                                     .turn = turn,
                                     .slot = self.slot};
-    struct sockaddr_un to = {.sun_family = AF_UNIX, .sun_path = REGION_FOLDER "/" REGION_AGENT};
     int saved = errno;
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0) {
-        (void)sendto(fd, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&to,
-                     sizeof(to));
+    bool heard = fd >= 0 && send_to(fd, &m);
+    if (fd >= 0)
         (void)close(fd);
-    }
     errno = saved;
+    return heard;
 }

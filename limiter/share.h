@@ -56,5 +56,8 @@ unsigned int share_processes(int card, struct share_process *ret, unsigned int n
 /* The number of cards whose gate is not open. */
 extern const uint32_t *share_heed;
 
-/* Tells the agent. What it does not hear is lost. */
-void share_tell(enum share_word word, int card, uint32_t turn);
+/* What changes when the agent changes a gate, and what one waits for. */
+const uint32_t *share_beat(void);
+
+/* Tells the agent. False: it did not hear it, since it is away or hears too much. */
+bool share_tell(enum share_word word, int card, uint32_t turn);

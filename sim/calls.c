@@ -5,10 +5,11 @@
 #include <stddef.h>
 #include <string.h>
 
-#define CALL(name, class)                {#name, CALL_##class},
-#define CUDA(symbol, class, name, since) {#symbol, CALL_##class},
+#define CALL(name, class)                {#name, NULL, CALL_##class},
+#define CUDA(symbol, class, name, since) {#symbol, #name, CALL_##class},
 static const struct {
     const char *name;
+    const char *common; /* to the versions of one function of CUDA's; NULL: another library's */
     enum call_class class;
 } table[CALL_COUNT] = {
 #include "sim/calls.def"
@@ -66,6 +67,28 @@ static bool stands_for(const char *asked, const char *name)
     return name[length] == '\0' || strncmp(name + length, "_v", 2) == 0;
 }
 
+/* Is it one of those with a default stream of each thread? */
+static bool is_per_thread(const char *symbol)
+{
+    const char *end = strrchr(symbol, '_');
+    return end != NULL && (strcmp(end, "_ptsz") == 0 || strcmp(end, "_ptds") == 0);
+}
+
+/* The newest version, where a function of CUDA's is meant by the name that its versions share. */
+static unsigned int newest(unsigned int found, const char *asked)
+{
+    unsigned int last = found;
+    if (table[found].common == NULL || strcmp(bare(asked), bare(table[found].common)) != 0)
+        return found;
+    for (unsigned int id = 0; id < CALL_COUNT; id++) {
+        const char *common = table[id].common;
+        if (common != NULL && strcmp(common, table[found].common) == 0 &&
+            !is_per_thread(table[id].name))
+            last = id;
+    }
+    return last;
+}
+
 unsigned int call_find(const char *name)
 {
     enum call_library library = library_in(name);
@@ -73,7 +96,7 @@ unsigned int call_find(const char *name)
         if (library != LIBRARY_ANY && library != call_library_of(id))
             continue;
         if (stands_for(bare(name), bare(table[id].name)))
-            return id;
+            return newest(id, name);
     }
     return CALL_COUNT;
 }

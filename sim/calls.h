@@ -30,6 +30,7 @@ enum call_class call_class_of(unsigned int id);
 /*
  * Finds a call by its name or one of its older names ("nvmlInit", "nvmlDeviceGetCount"). The
  * leading "nvml", "cu" or "mxSml" may be left out: then the libraries are searched in this order.
+ * Of the versions of one of CUDA's functions the newest is meant, unless the symbol says which.
  * Returns CALL_COUNT when there is none.
  */
 unsigned int call_find(const char *name);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cuda_arena.h"
 
-#include <search.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
-#define GRANULE   (UINT64_C(2) << 20U)
+#include "sim/cuda_address.h"
+#include "sim/cuda_chunk.h"
+
 #define ALIGNMENT UINT64_C(512)
-#define LARGE     (GRANULE / 2)
+#define LARGE     (CHUNK_GRANULE / 2)
 
-/* A run of granules. */
+/* A mapped chunk. */
 struct block {
     struct block *next, **before; /* in its arena */
+    struct chunk *chunk;
     char *base;
-    uint64_t bytes, filled;
+    uint64_t filled;
     unsigned int pieces;
 };
 
@@ -33,26 +34,6 @@ struct block {
             (element)->next->before = (element)->before;                                           \
     } while (0)
 
-/* All of the process, by their addresses. Guarded by the contexts' lock. */
-static void *by_address;
-
-/* Equal where they overlap. */
-static int compare(const void *a, const void *b)
-{
-    const struct allocation *x = a;
-    const struct allocation *y = b;
-    if (x->base + x->bytes <= y->base)
-        return -1;
-    return y->base + y->bytes <= x->base;
-}
-
-struct allocation *arena_find(CUdeviceptr pointer)
-{
-    struct allocation key = {.base = pointer, .bytes = 1};
-    struct allocation *const *found = tfind(&key, &by_address, compare);
-    return found != NULL ? *found : NULL;
-}
-
 uint64_t arena_round_up(uint64_t bytes, uint64_t unit)
 {
     return (bytes + unit - 1) / unit * unit;
@@ -60,49 +41,70 @@ uint64_t arena_round_up(uint64_t bytes, uint64_t unit)
 
 static CUresult new_block(struct arena *arena, uint64_t bytes, struct block **ret)
 {
-    const struct cuda_device *d = arena->device;
-    CUresult rc = cuda_reserve(d, bytes, 0);
-    if (rc != CUDA_SUCCESS)
-        return rc;
     struct block *b = calloc(1, sizeof(*b));
-    void *at = mmap(/* addr= */ NULL, bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, /* fd= */ -1, 0);
-    if (b == NULL || at == MAP_FAILED) {
-        free(b);
-        if (at != MAP_FAILED)
-            (void)munmap(at, bytes);
-        cuda_give_back(d, bytes, 0);
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult rc = b != NULL ? chunk_new(arena->device, bytes, &b->chunk) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (rc == CUDA_SUCCESS) {
+        b->base = chunk_map(b->chunk, /* low= */ false);
+        if (b->base == NULL) {
+            chunk_let_go(b->chunk);
+            rc = CUDA_ERROR_OUT_OF_MEMORY;
+        }
     }
-    *b = (struct block){.base = at, .bytes = bytes};
+    if (rc != CUDA_SUCCESS) {
+        free(b);
+        return rc;
+    }
     LINK(&arena->blocks, b);
     *ret = b;
     return CUDA_SUCCESS;
 }
 
-static void end_block(struct arena *arena, struct block *b)
+static void end_block(struct block *b)
 {
     UNLINK(b);
-    (void)munmap(b->base, b->bytes);
-    cuda_give_back(arena->device, b->bytes, 0);
+    address_release(b->base, b->chunk->bytes);
+    chunk_let_go(b->chunk);
     free(b);
 }
 
 static CUresult find_block(struct arena *arena, uint64_t bytes, struct block **ret)
 {
     if (bytes > LARGE)
-        return new_block(arena, arena_round_up(bytes, GRANULE), ret);
+        return new_block(arena, arena_round_up(bytes, CHUNK_GRANULE), ret);
     for (struct block *b = arena->blocks; b != NULL; b = b->next) {
         *ret = b;
-        if (b->bytes - b->filled >= bytes)
+        if (b->chunk->bytes - b->filled >= bytes)
             return CUDA_SUCCESS;
     }
-    return new_block(arena, GRANULE, ret);
+    return new_block(arena, CHUNK_GRANULE, ret);
 }
 
-CUresult arena_allocate(struct arena *arena, size_t bytes, CUdeviceptr *ret)
+static void free_range(struct range *r)
 {
-    if (ret == NULL || bytes == 0)
+    arena_free((struct allocation *)r);
+}
+
+static void take(struct arena *arena, struct block *block, struct allocation *a, size_t bytes,
+                 enum range_kind kind)
+{
+    uint64_t rounded = arena_round_up(bytes, ALIGNMENT);
+    *a = (struct allocation){.range = {.base = (uintptr_t)(block->base + block->filled),
+                                       .bytes = bytes,
+                                       .kind = kind,
+                                       .device = arena->ordinal,
+                                       .context = arena->context,
+                                       .free = kind == RANGE_MODULE ? NULL : free_range},
+                             .arena = arena,
+                             .block = block};
+    LINK(&arena->allocations, a);
+    block->filled = rounded > LARGE ? block->chunk->bytes : block->filled + rounded;
+    block->pieces++;
+}
+
+CUresult arena_allocate(struct arena *arena, enum range_kind kind, size_t bytes,
+                        struct allocation **ret)
+{
+    if (bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (bytes > SIZE_MAX / 2)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -114,24 +116,21 @@ CUresult arena_allocate(struct arena *arena, size_t bytes, CUdeviceptr *ret)
         free(a);
         return rc;
     }
-    *a = (struct allocation){.arena = arena,
-                             .block = block,
-                             .base = (CUdeviceptr)(uintptr_t)(block->base + block->filled),
-                             .bytes = bytes};
-    LINK(&arena->allocations, a);
-    block->filled = bytes > LARGE ? block->bytes : block->filled + arena_round_up(bytes, ALIGNMENT);
-    block->pieces++;
-    (void)tsearch(a, &by_address, compare);
-    *ret = a->base;
+    take(arena, block, a, bytes, kind);
+    if (!range_add(&a->range)) {
+        arena_free(a);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *ret = a;
     return CUDA_SUCCESS;
 }
 
 void arena_free(struct allocation *a)
 {
     UNLINK(a);
-    (void)tdelete(a, &by_address, compare);
+    range_remove(&a->range);
     if (--a->block->pieces == 0)
-        end_block(a->arena, a->block);
+        end_block(a->block);
     free(a);
 }
 

@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory of one context.
+ * Memory of one context on its card.
  *
- * A card's memory comes in granules of 2 MiB. What is larger has granules of its own; smaller
- * pieces share one, as long as it has room at its end. Behind an address is memory of the process,
- * which the system fills in where it is written.
+ * What is larger than half a granule has granules of its own; smaller pieces share one, as long as
+ * it has room at its end. Behind an address is memory of the process, which the system fills in
+ * where it is written.
  *
  * All arenas of the process are guarded by the contexts' lock (cuda_context.h).
  */
 #pragma once
 
+#include "sim/cuda_range.h"
 #include "sim/cuda_session.h"
 
 struct block;
+struct cuda_context;
 
 struct allocation {
+    struct range range;
     struct allocation *next, **before; /* in its arena */
     struct arena *arena;
     struct block *block;
-    CUdeviceptr base;
-    size_t bytes;
 };
 
 struct arena {
-    const struct cuda_device *device;
+    CUdevice ordinal;
+    const struct cuda_device *device; /* of that ordinal */
+    struct cuda_context *context;
     struct allocation *allocations;
     struct block *blocks;
 };
 
 /* Allocates; INVALID_VALUE for no bytes, OUT_OF_MEMORY where the card has no room. */
-CUresult arena_allocate(struct arena *arena, size_t bytes, CUdeviceptr *ret);
+CUresult arena_allocate(struct arena *arena, enum range_kind kind, size_t bytes,
+                        struct allocation **ret);
 
-/* The allocation of this process that an address lies in, of whichever arena; NULL when there is
- * none. */
-struct allocation *arena_find(CUdeviceptr pointer);
-
-/* Ends an allocation, which arena_find has found. */
+/* Ends an allocation. */
 void arena_free(struct allocation *a);
 
 /* Ends all of an arena. */

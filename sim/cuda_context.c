@@ -40,6 +40,21 @@ static void unlock(void)
     (void)pthread_mutex_unlock(&mu);
 }
 
+void context_lock(void)
+{
+    lock();
+}
+
+void context_unlock(void)
+{
+    unlock();
+}
+
+void context_wait(pthread_cond_t *cond)
+{
+    (void)pthread_cond_wait(cond, &mu);
+}
+
 static bool is_primary(const struct cuda_context *c)
 {
     return c >= primaries && c < primaries + HW_MAX_GPUS;
@@ -105,14 +120,41 @@ CUresult context_leave(struct cuda_call *c, struct cuda_context *context, CUresu
 /* Locked. */
 static CUresult begin(struct cuda_context *c)
 {
-    c->arena = (struct arena){.device = cuda_device_at(c->device)};
+    c->arena =
+        (struct arena){.ordinal = c->device, .device = cuda_device_at(c->device), .context = c};
     CUresult rc = cuda_reserve(c->arena.device, CONTEXT_BYTES, 1);
     c->live = rc == CUDA_SUCCESS;
     return rc;
 }
 
+void context_add_part(struct cuda_context *context, struct context_part *part)
+{
+    part->next = context->parts;
+    part->before = &context->parts;
+    if (part->next != NULL)
+        part->next->before = &part->next;
+    context->parts = part;
+}
+
+void context_remove_part(struct context_part *part)
+{
+    *part->before = part->next;
+    if (part->next != NULL)
+        part->next->before = part->before;
+}
+
+static void end_parts(struct cuda_context *c)
+{
+    while (c->parts != NULL) {
+        struct context_part *part = c->parts;
+        context_remove_part(part);
+        part->end(part);
+    }
+}
+
 static void end(struct cuda_context *c)
 {
+    end_parts(c);
     arena_free_all(&c->arena);
     c->live = false;
     cuda_give_back(c->arena.device, CONTEXT_BYTES, 1);
@@ -360,13 +402,4 @@ CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version)
     if (rc == CUDA_SUCCESS)
         *version = API_VERSION;
     return cuda_leave(&c, rc);
-}
-
-/* Nothing is waited for: every call is done when it returns. */
-CUresult cuCtxSynchronize(void)
-{
-    struct cuda_call c = {.id = CALL_cuCtxSynchronize};
-    struct cuda_context *context = NULL;
-    CUresult rc = context_enter(&c, &context);
-    return context_leave(&c, context, rc);
 }

@@ -11,6 +11,12 @@
 
 #include "sim/cuda_arena.h"
 
+/* Something of a context that ends with it, before its memory; the last one added ends first. */
+struct context_part {
+    struct context_part *next, **before;
+    void (*end)(struct context_part *part); /* with the contexts locked */
+};
+
 struct cuda_context {
     struct cuda_context *next;
     CUdevice device;
@@ -18,6 +24,8 @@ struct cuda_context {
     unsigned int retained; /* of a primary one */
     bool live;
     struct arena arena;
+    struct context_part *parts; /* of a live one */
+    struct work *work;          /* cuda_work.h: one of the parts, or NULL */
 };
 
 /*
@@ -27,3 +35,13 @@ struct cuda_context {
  */
 CUresult context_enter(struct cuda_call *c, struct cuda_context **ret);
 CUresult context_leave(struct cuda_call *c, struct cuda_context *context, CUresult rc);
+
+/* For who does not begin and end a call. To wait for a condition leaves the contexts unlocked while
+ * it lasts: what was found before may be gone. */
+void context_lock(void);
+void context_unlock(void);
+void context_wait(pthread_cond_t *cond);
+
+/* Lets something end with a context, which is live; or no more. Locked. */
+void context_add_part(struct cuda_context *context, struct context_part *part);
+void context_remove_part(struct context_part *part);

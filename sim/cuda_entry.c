@@ -6,9 +6,9 @@
 
 typedef void entry_fn(void);
 
-#define CUDA(symbol, class, name, version) {#name, version, (entry_fn *)(symbol)},
+#define CUDA(symbol, class, name, version) {#symbol, #name, version, (entry_fn *)(symbol)},
 static const struct {
-    const char *name;
+    const char *symbol, *name;
     int version;
     entry_fn *function;
 } entries[] = {
@@ -16,13 +16,21 @@ static const struct {
 };
 #undef CUDA
 
+/* Is it one of those with a default stream of each thread? */
+static bool is_per_thread(const char *symbol)
+{
+    size_t length = strlen(symbol);
+    return length > 5 &&
+           (strcmp(symbol + length - 5, "_ptsz") == 0 || strcmp(symbol + length - 5, "_ptds") == 0);
+}
+
 /* The newest one that is not newer than asked for; those of one name stand by their versions. */
-static entry_fn *find(const char *name, int version, int *ret_status)
+static entry_fn *find_among(bool per_thread, const char *name, int version, int *ret_status)
 {
     entry_fn *found = NULL;
     *ret_status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
-        if (strcmp(entries[i].name, name) != 0)
+        if (strcmp(entries[i].name, name) != 0 || is_per_thread(entries[i].symbol) != per_thread)
             continue;
         if (entries[i].version <= version)
             found = entries[i].function;
@@ -32,11 +40,18 @@ static entry_fn *find(const char *name, int version, int *ret_status)
     return found;
 }
 
-/* Flags: 1 without the functions for a default stream of each thread, 2 with them. None is here
- * yet. */
+static entry_fn *find(const char *name, int version, uint64_t flags, int *ret_status)
+{
+    entry_fn *found = NULL;
+    if (flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
+        found = find_among(/* per_thread= */ true, name, version, ret_status);
+    return found != NULL ? found : find_among(/* per_thread= */ false, name, version, ret_status);
+}
+
 static bool is_asked_well(const char *symbol, void *const *function, int version, uint64_t flags)
 {
-    return symbol != NULL && function != NULL && version > 0 && flags <= 2;
+    return symbol != NULL && function != NULL && version > 0 &&
+           flags <= CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 }
 
 /* A name that is not there is no error, but the status's to tell. */
@@ -46,7 +61,7 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, u
     int own = 0;
     if (!is_asked_well(symbol, function, version, flags))
         return CUDA_ERROR_INVALID_VALUE;
-    *function = (void *)find(symbol, version, status != NULL ? status : &own);
+    *function = (void *)find(symbol, version, flags, status != NULL ? status : &own);
     return CUDA_SUCCESS;
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA: linear memory, and copies. Contracts are the driver API's own. */
-#include <string.h>
-
-#include "sim/cuda_context.h"
+/* CUDA: linear memory. Contracts are the driver API's own. */
+#include "sim/cuda_work.h"
 
 #define PITCH       512
 #define MAX_ELEMENT 16
@@ -19,13 +17,24 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
     return context_leave(&c, context, rc);
 }
 
+static CUresult allocate(struct cuda_context *context, size_t bytes, CUdeviceptr *ret)
+{
+    struct allocation *a = NULL;
+    if (ret == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult rc = arena_allocate(&context->arena, RANGE_LINEAR, bytes, &a);
+    if (rc == CUDA_SUCCESS)
+        *ret = a->range.base;
+    return rc;
+}
+
 CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
 {
     struct cuda_call c = {.id = CALL_cuMemAlloc_v2};
     struct cuda_context *context = NULL;
     CUresult rc = context_enter(&c, &context);
     if (rc == CUDA_SUCCESS)
-        rc = arena_allocate(&context->arena, bytes, pointer);
+        rc = allocate(context, bytes, pointer);
     cuda_args(&c, "%zu", bytes);
     return context_leave(&c, context, rc);
 }
@@ -43,7 +52,7 @@ static CUresult allocate_rows(struct cuda_context *context, CUdeviceptr *pointer
     size_t row = arena_round_up(width, PITCH);
     if (__builtin_mul_overflow(row, height, &bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult rc = arena_allocate(&context->arena, bytes, pointer);
+    CUresult rc = allocate(context, bytes, pointer);
     if (rc == CUDA_SUCCESS)
         *pitch = row;
     return rc;
@@ -60,18 +69,33 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, s
     return context_leave(&c, context, rc);
 }
 
-/* An allocation is freed by the address where it begins, in whichever context; 0 is none, and no
- * error. */
+/* Memory is freed by the address where it begins, in whichever context; 0 is none, and no error. */
+static CUresult free_at(CUdeviceptr pointer)
+{
+    struct range *r = range_find(pointer);
+    if (pointer != 0 && (r == NULL || r->base != pointer || r->free == NULL))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (r != NULL)
+        r->free(r);
+    return CUDA_SUCCESS;
+}
+
+static bool is_pooled(CUdeviceptr pointer)
+{
+    const struct range *r = range_find(pointer);
+    return r != NULL && r->kind == RANGE_POOL;
+}
+
+/* Waits for the context's work, as cudaFree is seen to do, unless the memory is a pool's. */
 CUresult cuMemFree_v2(CUdeviceptr pointer)
 {
     struct cuda_call c = {.id = CALL_cuMemFree_v2};
     struct cuda_context *context = NULL;
     CUresult rc = context_enter(&c, &context);
-    struct allocation *a = rc == CUDA_SUCCESS ? arena_find(pointer) : NULL;
-    if (rc == CUDA_SUCCESS && pointer != 0 && (a == NULL || a->base != pointer))
-        rc = CUDA_ERROR_INVALID_VALUE;
-    if (rc == CUDA_SUCCESS && a != NULL)
-        arena_free(a);
+    if (rc == CUDA_SUCCESS && !is_pooled(pointer))
+        rc = work_wait_context(context);
+    if (rc == CUDA_SUCCESS)
+        rc = free_at(pointer);
     return context_leave(&c, context, rc);
 }
 
@@ -80,85 +104,12 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr p
     struct cuda_call c = {.id = CALL_cuMemGetAddressRange_v2};
     struct cuda_context *context = NULL;
     CUresult rc = context_enter(&c, &context);
-    const struct allocation *a = rc == CUDA_SUCCESS ? arena_find(pointer) : NULL;
-    if (rc == CUDA_SUCCESS && a == NULL)
+    const struct range *r = rc == CUDA_SUCCESS ? range_find(pointer) : NULL;
+    if (rc == CUDA_SUCCESS && r == NULL)
         rc = CUDA_ERROR_NOT_FOUND;
     if (rc == CUDA_SUCCESS && base != NULL)
-        *base = a->base;
+        *base = r->base;
     if (rc == CUDA_SUCCESS && bytes != NULL)
-        *bytes = a->bytes;
-    return context_leave(&c, context, rc);
-}
-
-/* --- Copies: one at a time in a process --- */
-
-/* The memory behind a range that lies in one allocation, or NULL. */
-static void *memory_at(CUdeviceptr pointer, size_t bytes)
-{
-    const struct allocation *a = arena_find(pointer);
-    if (a == NULL || bytes > a->bytes - (pointer - a->base))
-        return NULL;
-    return (void *)(uintptr_t)pointer;
-}
-
-enum { HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE };
-
-static CUresult copy(unsigned int call, int way, uint64_t to, uint64_t from, size_t bytes)
-{
-    struct cuda_call c = {.id = call};
-    struct cuda_context *context = NULL;
-    CUresult rc = context_enter(&c, &context);
-    if (rc == CUDA_SUCCESS && bytes > 0) {
-        void *target = way == DEVICE_TO_HOST ? (void *)(uintptr_t)to : memory_at(to, bytes);
-        const void *source =
-            way == HOST_TO_DEVICE ? (const void *)(uintptr_t)from : memory_at(from, bytes);
-        if (target != NULL && source != NULL)
-            memmove(target, source, bytes);
-        else
-            rc = CUDA_ERROR_INVALID_VALUE;
-    }
-    return context_leave(&c, context, rc);
-}
-
-CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
-{
-    return copy(CALL_cuMemcpyHtoD_v2, HOST_TO_DEVICE, to, (uintptr_t)from, bytes);
-}
-
-CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
-{
-    return copy(CALL_cuMemcpyDtoH_v2, DEVICE_TO_HOST, (uintptr_t)to, from, bytes);
-}
-
-CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes)
-{
-    return copy(CALL_cuMemcpyDtoD_v2, DEVICE_TO_DEVICE, to, from, bytes);
-}
-
-CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count)
-{
-    struct cuda_call c = {.id = CALL_cuMemsetD8_v2};
-    struct cuda_context *context = NULL;
-    CUresult rc = context_enter(&c, &context);
-    void *at = rc == CUDA_SUCCESS && count > 0 ? memory_at(to, count) : NULL;
-    if (rc == CUDA_SUCCESS && count > 0 && at == NULL)
-        rc = CUDA_ERROR_INVALID_VALUE;
-    if (at != NULL)
-        memset(at, value, count);
-    return context_leave(&c, context, rc);
-}
-
-CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t count)
-{
-    struct cuda_call c = {.id = CALL_cuMemsetD32_v2};
-    struct cuda_context *context = NULL;
-    CUresult rc = context_enter(&c, &context);
-    bool fits = count <= SIZE_MAX / sizeof(value) && to % sizeof(value) == 0;
-    uint32_t *at =
-        rc == CUDA_SUCCESS && count > 0 && fits ? memory_at(to, count * sizeof(value)) : NULL;
-    if (rc == CUDA_SUCCESS && count > 0 && at == NULL)
-        rc = CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; at != NULL && i < count; i++)
-        at[i] = value;
+        *bytes = r->bytes;
     return context_leave(&c, context, rc);
 }

@@ -4,11 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "sim/side_file.h"
 
 #define ROWS_VERSION 1U
 #define MIB          1048576U
@@ -40,16 +41,9 @@ static struct flock lock_at(int fd, int command, size_t byte)
 /* Zeros are rows that nobody has: a new file needs no content. */
 static bool map_rows(struct cuda_rows *r)
 {
-    struct stat st;
-    if (fstat(r->fd, &st) != 0)
+    r->file = side_file_map(r->fd, sizeof(*r->file));
+    if (r->file == NULL)
         return false;
-    if (st.st_size < (off_t)sizeof(*r->file) && ftruncate(r->fd, (off_t)sizeof(*r->file)) != 0)
-        return false;
-    void *at =
-        mmap(/* addr= */ NULL, sizeof(*r->file), PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
-    if (at == MAP_FAILED)
-        return false;
-    r->file = at;
     if (r->file->version == 0)
         r->file->version = ROWS_VERSION;
     if (r->file->version == ROWS_VERSION && r->file->reach <= CUDA_MAX_ROWS)
@@ -58,31 +52,6 @@ static bool map_rows(struct cuda_rows *r)
     r->file = NULL;
     errno = EINVAL;
     return false;
-}
-
-/* Whoever finds the file may write to it: the containers' processes have other users. */
-static void create_file(const char *path)
-{
-    char name[PATH_MAX];
-    if (snprintf(name, sizeof(name), "%s.XXXXXX", path) >= (int)sizeof(name))
-        return;
-    int fd = mkostemp(name, O_CLOEXEC);
-    if (fd < 0)
-        return;
-    /* Whether it is there now, or another process was first, is what the caller's open finds out. */
-    bool made = fchmod(fd, 0666) == 0 && link(name, path) == 0;
-    (void)made;
-    (void)close(fd);
-    (void)unlink(name);
-}
-
-static int open_file(const char *path)
-{
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd >= 0 || errno != ENOENT)
-        return fd;
-    create_file(path);
-    return open(path, O_RDWR | O_CLOEXEC);
 }
 
 bool cuda_rows_open(struct cuda_rows *r, const char *state_path)
@@ -98,8 +67,7 @@ bool cuda_rows_open(struct cuda_rows *r, const char *state_path)
     /* Rows of another state stay open: see the header. */
     if (r->file != NULL && r->own == NULL)
         (void)munmap(r->file, sizeof(*r->file));
-    *r = (struct cuda_rows){
-        .fd = state_path != NULL ? open_file(path) : memfd_create("cleave-sim-cuda", MFD_CLOEXEC)};
+    *r = (struct cuda_rows){.fd = side_file_open(state_path != NULL ? path : NULL)};
     memcpy(r->path, path, sizeof(path));
     return r->fd >= 0 && map_rows(r);
 }
@@ -192,25 +160,36 @@ static pid_t pid_of(const struct cuda_rows *r, size_t row)
     return of->pid == (uint32_t)getpid() && of->pid_ns == pid_namespace() ? getpid() : 0;
 }
 
+/* Assumed: a process is named on the cards where it has a context; memory that it has on others is
+ * nobody's by name. */
+/* cuda: the row's number, from 1. */
+static void fold_part(const struct cuda_row *row, uint32_t gpu, pid_t pid, uint32_t cuda,
+                      struct hw *hw)
+{
+    struct hw_proc *p = hw_free_proc(hw);
+    bool is_named = pid > 0 && row->contexts[gpu] > 0;
+    if (p == NULL)
+        return;
+    *p = (struct hw_proc){.pid = is_named ? (uint32_t)pid : HW_NONE,
+                          .gpu = gpu,
+                          .gi = HW_NONE,
+                          .ci = HW_NONE,
+                          .slice = HW_NONE,
+                          .vf = HW_NONE,
+                          .kind = is_named ? PROC_COMPUTE : PROC_HIDDEN,
+                          .cuda = cuda,
+                          .memory_mib = (uint32_t)((row->bytes[gpu] + MIB - 1) / MIB)};
+    memcpy(p->name, row->name, sizeof(p->name));
+    hw->cuda_procs++;
+}
+
 static void fold_row(struct cuda_rows *r, size_t i, struct hw *hw)
 {
     const struct cuda_row *row = &r->file->rows[i];
     pid_t pid = pid_of(r, i);
     for (uint32_t gpu = 0; gpu < HW_MAX_GPUS; gpu++) {
-        struct hw_proc *p = row->contexts[gpu] > 0 ? hw_free_proc(hw) : NULL;
-        if (p == NULL)
-            continue;
-        *p = (struct hw_proc){.pid = pid > 0 ? (uint32_t)pid : HW_NONE,
-                              .gpu = gpu,
-                              .gi = HW_NONE,
-                              .ci = HW_NONE,
-                              .slice = HW_NONE,
-                              .vf = HW_NONE,
-                              .kind = pid > 0 ? PROC_COMPUTE : PROC_HIDDEN,
-                              .cuda = 1,
-                              .memory_mib = (uint32_t)((row->bytes[gpu] + MIB - 1) / MIB)};
-        memcpy(p->name, row->name, sizeof(p->name));
-        hw->cuda_procs++;
+        if (row->contexts[gpu] > 0 || row->bytes[gpu] > 0)
+            fold_part(row, gpu, pid, (uint32_t)i + 1, hw);
     }
 }
 

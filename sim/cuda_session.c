@@ -239,6 +239,16 @@ const struct cuda_device *cuda_device_at(CUdevice device)
     return &self.devices[device];
 }
 
+uint32_t cuda_row(void)
+{
+    return (uint32_t)(session.state.rows.own - session.state.rows.file->rows);
+}
+
+const char *cuda_state_path(void)
+{
+    return session.state.path[0] != '\0' ? session.state.path : NULL;
+}
+
 int cuda_driver_version(void)
 {
     int version = LIBRARY_VERSION;
@@ -252,11 +262,20 @@ int cuda_driver_version(void)
 
 /* --- Calls --- */
 
+static _Thread_local bool calls_are_forbidden;
+
+void cuda_forbid_calls(bool on)
+{
+    calls_are_forbidden = on;
+}
+
 static CUresult enter(struct cuda_call *c, const struct cuda_device *device)
 {
     struct fault f;
     if (!atomic_load(&self.ready) || atomic_load(&self.forked))
         return CUDA_ERROR_NOT_INITIALIZED;
+    if (calls_are_forbidden)
+        return CUDA_ERROR_NOT_PERMITTED;
     if (!turn_begin(&c->turn, &session, c->id))
         return CUDA_ERROR_NOT_INITIALIZED;
     return turn_play(&c->turn, device != NULL ? device->gpu : HW_NONE, &f) ? f.value : CUDA_SUCCESS;

@@ -49,9 +49,18 @@ CUresult cuda_leave(struct cuda_call *c, CUresult rc);
 /* Notes the arguments for the log. */
 __attribute__((format(printf, 2, 3))) void cuda_args(struct cuda_call *c, const char *format, ...);
 
+/* While it is on, calls of this thread are refused with NOT_PERMITTED: the driver has called it. */
+void cuda_forbid_calls(bool on);
+
 /* The devices that are seen. */
 int cuda_device_count(void);
 const struct cuda_device *cuda_device_at(CUdevice device);
+
+/* The state's path; NULL: the state is this process's own. Fixed from cuInit on. */
+const char *cuda_state_path(void);
+
+/* The number of this process's row among those of CUDA. Fixed from cuInit on. */
+uint32_t cuda_row(void);
 
 /* The driver's version of CUDA, as 1000 × major + 10 × minor; needs no cuInit. */
 int cuda_driver_version(void);

@@ -41,6 +41,7 @@ static const char usage[] =
     "  driver-lock NAME|* PERCENT          how much of a call's latency a lock covers that the\n"
     "                                      driver takes for all cards; 0 at first\n"
     "  log [--json] [--mutating] [--clear] what was called; calls [--clear]: how often\n"
+    "  timeslices [--json]                 whose CUDA kernels each card ran, and when\n"
     "  reboot                              new boot: instances and processes gone\n"
     "  driver-root DIR                     write a driver's libraries, programs and firmware there\n"
     "  dev-root DIR [--plain]              write its device files to DIR/dev (plain: files that only\n"
@@ -250,6 +251,7 @@ static const struct {
     {"event", event_command},
     {"limited", limited},
     {"slice", slice_command},
+    {"timeslices", timeslices_command},
 };
 
 static void run_command(const char *path, const char *name, struct args *a)

@@ -17,9 +17,9 @@ def load(name, path):
     return module
 
 
+sys.path.append(str(ROOT / "test/sim"))
 simulator = load("simulator", ROOT / "test/sim/conftest.py")
 OUT, machine, h100 = simulator.OUT, simulator.machine, simulator.h100
-sys.path.append(str(ROOT / "test/sim"))
 
 from container import Container  # noqa: E402
 

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A container as the limiter sees one: a mount namespace with the libraries under their names, the real one under its private path,
 and the folder of the share, written here as the agent writes it (limiter/region.h)."""
+import ctypes
+import mmap
 import os
 import pathlib
+import select
+import socket
 import struct
 import subprocess
 import sys
@@ -13,7 +17,7 @@ from cuda import MIB, Client
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILT = ROOT / "build" / os.environ.get("VARIANT", "release")
 
-# The system's libraries are seen as they are, with three files more. What it changes is gone with its last process.
+# The system's libraries are seen as they are, with a few files more. What it changes is gone with its last process.
 ENTER = """
 set -e
 mount -t tmpfs container "$1/scratch"
@@ -21,17 +25,17 @@ mkdir "$1/scratch/upper" "$1/scratch/work"
 mount -t overlay container -o "lowerdir=/usr/lib,upperdir=$1/scratch/upper,workdir=$1/scratch/work" /usr/lib
 mkdir -p /usr/lib/cleave/real
 place() { [ ! -e "$1" ] || { touch "$2"; mount --bind "$1" "$2"; }; }
-place "$2/limiter/libcleave-cuda.so" /usr/lib/x86_64-linux-gnu/libcuda.so.1
-place "$2/limiter/libcleave-cuda.so" /usr/lib/x86_64-linux-gnu/libcuda.so
-place "$2/limiter/libcleave-nvml.so" /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1
-place "$2/sim/libcuda.so.1" /usr/lib/cleave/real/libcuda.so.1
-place "$2/sim/libnvidia-ml.so.1" /usr/lib/cleave/real/libnvidia-ml.so.1
+place "$2/libcleave-cuda.so" /usr/lib/x86_64-linux-gnu/libcuda.so.1
+place "$2/libcleave-cuda.so" /usr/lib/x86_64-linux-gnu/libcuda.so
+place "$2/libcleave-nvml.so" /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1
+place "$3/libcuda.so.1" /usr/lib/cleave/real/libcuda.so.1
+place "$3/libnvidia-ml.so.1" /usr/lib/cleave/real/libnvidia-ml.so.1
 mount -t tmpfs container /run
 mkdir /run/cleave
 mount --bind "$1/share" /run/cleave
 mount -o remount,bind,ro /run/cleave
 [ ! -e /run/cleave/usage ] || mount --bind "$1/share/usage" /run/cleave/usage
-shift 2
+shift 3
 exec "$@"
 """
 
@@ -61,22 +65,73 @@ def usage():
     return struct.pack("<QIIII", magic("usage"), 1, USAGE_BYTES, 0, 0).ljust(USAGE_BYTES, b"\0")
 
 
-class Container:
-    def __init__(self, machine, path, shares):
-        self.machine, self.path, self.clients = machine, path, []
-        self.built = BUILT  # the folder whose limiter/ and sim/ it gets
+OPEN, TELL, CLOSED, TURN = range(4)
+HELLO, SERVES, WANT, DRAINED, IDLE = range(1, 6)
+SYS_FUTEX, FUTEX_WAKE = 202, 1
+
+
+class Agent:
+    """The agent's side of a container: its gates and its socket."""
+
+    def __init__(self, share):
+        self.path = share / "agent"
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(str(self.path))
+        with (share / "terms").open("r+b") as file:
+            self.terms = mmap.mmap(file.fileno(), TERMS_BYTES)
+        self.word = ctypes.c_uint32.from_buffer
+        self.turns = [0] * MAX_CARDS
+
+    def hears(self, seconds=20):
+        """The next message: (word, card, turn)."""
+        assert select.select([self.socket], [], [], seconds)[0], "nobody said anything"
+        _, word, card, turn, _, _ = struct.unpack("<6I", self.socket.recv(100))
+        return word, card, turn
+
+    def is_quiet(self):
+        return not select.select([self.socket], [], [], 0)[0]
+
+    def beat(self):
+        beat = self.word(self.terms, 32 - 8)
+        beat.value += 1
+        ctypes.CDLL(None).syscall(SYS_FUTEX, ctypes.byref(beat), FUTEX_WAKE, 1 << 30, None, None, 0)
+
+    def sets(self, card, gate):
+        """Changes a gate; returns the turn, which is a new one."""
+        at = 128 + card * 128
+        self.turns[card] += 1
+        self.word(self.terms, at + 52).value = self.turns[card]
+        self.word(self.terms, at + 48).value = gate
+        gates = [self.word(self.terms, 128 + i * 128 + 48).value for i in range(MAX_CARDS)]
+        self.word(self.terms, 20).value = sum(one != OPEN for one in gates)
+        self.beat()
+        return self.turns[card]
+
+
+class Box:
+    """The namespace and the folder of a share. drivers: the folder of the real libraries; cards: as terms() has them."""
+
+    def __init__(self, path, drivers, cards):
+        self.path, self.drivers, self.cards = path, drivers, cards
         self.share = path / "share"
         for folder in (self.share, path / "scratch"):
             folder.mkdir(parents=True)
-        uuids = [gpu["uuid"] for gpu in machine.show()["gpus"]]
-        self.cards = [(one, t if isinstance(t, dict) else {"mib": t}) for one, t in zip(uuids, shares)]
         (self.share / "terms").write_bytes(terms(self.cards))
         (self.share / "usage").write_bytes(usage())
 
     @property
     def enter(self):
         """The words before a command that runs it in the container."""
-        return ["unshare", "--mount", "sh", "-c", ENTER, "container", str(self.path), str(self.built)]
+        return ["unshare", "--mount", "sh", "-c", ENTER, "container", str(self.path), str(BUILT / "limiter"), str(self.drivers)]
+
+
+class Container(Box):
+    """One on a simulated machine."""
+
+    def __init__(self, machine, path, shares):
+        self.machine, self.clients = machine, []
+        uuids = [gpu["uuid"] for gpu in machine.show()["gpus"]]
+        super().__init__(path, BUILT / "sim", [(one, t if isinstance(t, dict) else {"mib": t}) for one, t in zip(uuids, shares)])
 
     def environment(self, **more):
         return dict(self.machine.env, PYTHONPATH=os.pathsep.join(sys.path), **more)
@@ -108,6 +163,9 @@ class Container:
         self.cards[card] = (name, {**old, **t})
         with (self.share / "terms").open("r+b") as file:
             file.write(terms(self.cards))
+
+    def agent(self):
+        return Agent(self.share)
 
     def end(self):
         for one in self.clients:

@@ -81,8 +81,6 @@ static void find(char **words)
 }
 #endif
 
-/* The simulated library has thread-local variables here, which glibc gives to no library that a
- * static program opens. */
 static void try_pieces(size_t total)
 {
     void *context = NULL;
@@ -93,6 +91,7 @@ static void try_pieces(size_t total)
     (void)printf(" too much %d small %d", too_much, small);
 }
 
+/* With a context a library makes threads, which glibc gives to none that a static program opens. */
 static void tell(void)
 {
     size_t total = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A real CUDA of one card that needs no C library, for containers with one that is older than what
- * the simulated CUDA needs. It gives memory without end, at addresses that are never written to.
+ * A real CUDA of one card that needs no C library and has no thread-local variables: for containers
+ * whose C library is older than the simulated CUDA needs, and for static programs, whose libraries
+ * glibc gives no such variables. It gives memory without end, at addresses that nobody writes to.
  */
 #include "limiter/cuda_abi.h"
 

@@ -9,7 +9,7 @@ import pathlib
 import subprocess
 
 import pytest
-from compiled import ROOT, program
+from compiled import ROOT, SMALL_UUID, small_cuda
 from container import BUILT, terms, usage
 
 pytestmark = pytest.mark.skipif("KUBE_VERSION" not in os.environ, reason="make nightly runs it: it fetches 60 MB of packages once")
@@ -27,7 +27,7 @@ cd "$1/scratch/root"
 mkdir -p usr/lib/cleave/real run/cleave proc
 place() { touch "$2"; mount --bind "$1" "$2"; }
 place "$3/limiter/libcleave-cuda.so" usr/lib/x86_64-linux-gnu/libcuda.so.1
-place "$1/libcuda.so.1" usr/lib/cleave/real/libcuda.so.1
+place "$1/drivers/libcuda.so.1" usr/lib/cleave/real/libcuda.so.1
 place "$4/test/limiter/loader.c" loader.c
 mount --bind "$1/share" run/cleave
 mount --bind /proc proc
@@ -55,10 +55,10 @@ def image(tmp_path_factory):
 @pytest.fixture
 def run(image, tmp_path):
     """run(words): what a command in a container of that image prints."""
-    program(tmp_path / "libcuda.so.1", "test/limiter/small_cuda.c", flags=["-shared", "-fPIC", "-nostdlib"], last=["-Wl,-soname,libcuda.so.1"])
+    small_cuda(tmp_path / "drivers")
     for folder in ("share", "scratch"):
         (tmp_path / folder).mkdir()
-    (tmp_path / "share/terms").write_bytes(terms([("GPU-" + "11" * 16, {"mib": 3000})]))
+    (tmp_path / "share/terms").write_bytes(terms([(SMALL_UUID, {"mib": 3000})]))
     (tmp_path / "share/usage").write_bytes(usage())
 
     def start(*words):

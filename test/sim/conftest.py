@@ -98,6 +98,40 @@ def h100(machine):
     return machine("gpus: [{model: h100-80, count: 2}]")
 
 
+@pytest.fixture
+def client(h100):
+    """client(**env): another process, not initialised."""
+    from cuda import Client  # the limiter's tests, which have it elsewhere, use this file, too
+
+    made = []
+
+    def start(*before, **env):
+        made.append(Client(h100, *before, **env))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.kill()
+
+
+@pytest.fixture
+def worker(client):
+    """A process with the primary context of the first card."""
+    one = client()
+    one.says("cu.init(0)")
+    return one
+
+
+def used(index=0):
+    """Bytes of a card that are in use."""
+    return nv.nvmlDeviceGetMemoryInfo(nv.nvmlDeviceGetHandleByIndex(index), version=nv.nvmlMemory_v2).used
+
+
+def listed(index=0):
+    """{pid: bytes} of the processes that NVML names on a card."""
+    return {p.pid: p.usedGpuMemory for p in nv.nvmlDeviceGetComputeRunningProcesses(nv.nvmlDeviceGetHandleByIndex(index))}
+
+
 def refuses(code, call, *args):
     """Asserts that the call fails with that NVML return code."""
     with pytest.raises(nv.NVMLError) as caught:

@@ -5,14 +5,45 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 import traceback
 
 # As conftest has it, which a client does without: it looks for NVIDIA's own client first.
 OUT = pathlib.Path(__file__).resolve().parents[2] / "build" / os.environ.get("VARIANT", "release") / "sim"
 
 INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, UNAVAILABLE, NO_DEVICE, INVALID_DEVICE = 1, 2, 3, 46, 100, 101
-INVALID_CONTEXT, NOT_FOUND, DESTROYED = 201, 500, 709
+INVALID_CONTEXT, NOT_FOUND, DESTROYED, NOT_SUPPORTED = 201, 500, 709, 801
+INVALID_IMAGE, NO_BINARY, INVALID_PTX, UNSUPPORTED_PTX, FILE_NOT_FOUND, INVALID_HANDLE, NOT_READY = 200, 209, 218, 222, 301, 400, 600
+ALREADY_REGISTERED, NOT_REGISTERED, TOO_LARGE, NOT_PERMITTED, OUT_OF_RESOURCES = 712, 713, 720, 800, 701
+ILLEGAL_ADDRESS = 700
+FOREVER = 2**64 - 1
+LEGACY, PER_THREAD = 1, 2
 MIB, GRANULE, CONTEXT = 1 << 20, 2 << 20, 448 << 20
+
+FUNCTION = c.CFUNCTYPE(None, c.c_void_p)
+SPIN = (pathlib.Path(__file__).parent / "spin.ptx").read_bytes()
+
+
+class Location(c.Structure):
+    """CUmemLocation: type 1 is a device, 2 to 4 the host."""
+
+    _fields_ = [("type", c.c_int), ("id", c.c_int)]
+
+
+class Access(c.Structure):
+    """CUmemAccessDesc: flags 1 is reading, 3 writing too."""
+
+    _fields_ = [("location", Location), ("flags", c.c_int)]
+
+
+class PoolProps(c.Structure):
+    """CUmemPoolProps: by default pinned memory of device 0, which cannot be exported."""
+
+    _fields_ = [("allocType", c.c_int), ("handleTypes", c.c_int), ("type", c.c_int), ("id", c.c_int), ("security", c.c_void_p)]
+    _fields_ += [("maxSize", c.c_size_t), ("usage", c.c_ushort), ("reserved", c.c_ubyte * 54)]
+
+    def __init__(self, **values):
+        super().__init__(**{"allocType": 1, "type": 1, **values})
 
 
 class CudaError(Exception):
@@ -22,8 +53,11 @@ class CudaError(Exception):
 class Cuda:
     """The library in this process. Calls raise CudaError; an argument of a type gets what the call writes there."""
 
+    SPIN = SPIN
+
     def __init__(self):
         self.lib = c.CDLL(os.environ.get("LIBCUDA", str(OUT / "libcuda.so.1")))
+        self.spinners, self.functions = {}, []
 
     def __call__(self, name, *args):
         written = [a() if isinstance(a, type) else None for a in args]
@@ -44,9 +78,49 @@ class Cuda:
     def init(self, device=None):
         """With a device: and its primary context is the current one."""
         self("cuInit", 0)
+        self.spinners = {}
         if device is not None:
             self("cuCtxSetCurrent", self("cuDevicePrimaryCtxRetain", c.c_void_p, device))
         return self
+
+    def stream(self, flags=0, priority=0):
+        return self("cuStreamCreateWithPriority", c.c_void_p, flags, c.c_int(priority))
+
+    def event(self, flags=0):
+        return self("cuEventCreate", c.c_void_p, flags)
+
+    def load(self, text=SPIN):
+        return self("cuModuleLoadData", c.c_void_p, c.c_char_p(text))
+
+    def function(self, name, text=SPIN):
+        """A function of the current context, of a module of its own."""
+        return self("cuModuleGetFunction", c.c_void_p, self.load(text), name.encode())
+
+    def launch(self, function, *params, grid=(1, 1, 1), block=(1, 1, 1), shared=0, stream=None, call="cuLaunchKernel"):
+        """Launches with parameters that are of types of C."""
+        pointers = (c.c_void_p * (len(params) + 1))(*(c.addressof(p) for p in params))
+        self(call, function, *grid, *block, shared, stream, pointers, None)
+
+    def spins(self, ns, stream=None, times=1):
+        """Keeps the card busy for so many nanoseconds, as often."""
+        current = self("cuCtxGetCurrent", c.c_void_p)
+        if current not in self.spinners:
+            self.spinners[current] = self.function("spin_ns")
+        for _ in range(times):
+            self.launch(self.spinners[current], c.c_uint64(ns), stream=stream)
+
+    def hold(self, stream=None):
+        """Keeps a stream from going on until the gate, which is returned, is set."""
+        gate = threading.Event()
+        self.functions.append(FUNCTION(lambda data: (gate.wait(), None)[1]))
+        self("cuLaunchHostFunc", stream, self.functions[-1], None)
+        return gate
+
+    def word(self, pointer):
+        """What a copy, which waits for the legacy stream's turn, finds at an address."""
+        found = c.c_uint32()
+        self("cuMemcpyDtoH_v2", c.byref(found), pointer, 4)
+        return found.value
 
     def alloc(self, size):
         return self("cuMemAlloc_v2", c.c_uint64, size)
@@ -73,6 +147,10 @@ class Client:
         self.starts(code)
         return eval(self.process.stdout.readline())
 
+    def does(self, code):
+        """Runs statements there."""
+        assert self.says(f"exec({code!r})") is None
+
     def kill(self):
         self.process.kill()
         self.end()
@@ -85,7 +163,8 @@ class Client:
 
 def serve():
     """Answers each line with the value of its expression, or the number of CUDA's code, negative."""
-    known = {"cu": Cuda(), "c": c, "os": os}
+    known = {"cu": Cuda(), "c": c, "os": os, "threading": threading, "FOREVER": FOREVER, "Location": Location, "Access": Access}
+    known.update(PoolProps=PoolProps)
     for line in sys.stdin:
         try:
             answer = eval(line, known)

@@ -7,43 +7,12 @@ import subprocess
 
 import pynvml as nv
 import pytest
-from conftest import OUT, ROOT
+from conftest import OUT, ROOT, listed, used
 from cuda import CONTEXT, DESTROYED, GRANULE, INVALID_CONTEXT, INVALID_DEVICE, INVALID_VALUE, MIB, NO_DEVICE, NOT_FOUND, NOT_INITIALIZED
-from cuda import OUT_OF_MEMORY, UNAVAILABLE, Client, Cuda
+from cuda import OUT_OF_MEMORY, UNAVAILABLE, Cuda
 
 RESERVED, TOTAL = 551, 81559  # MiB of an H100, as sim/model.c has them
 ROOM = (TOTAL - RESERVED) * MIB
-
-
-@pytest.fixture
-def client(h100):
-    """client(**env): another process, not initialised."""
-    made = []
-
-    def start(*before, **env):
-        made.append(Client(h100, *before, **env))
-        return made[-1]
-
-    yield start
-    for one in made:
-        one.kill()
-
-
-@pytest.fixture
-def worker(client):
-    """A process with the primary context of the first card."""
-    one = client()
-    one.says("cu.init(0)")
-    return one
-
-
-def used(index=0):
-    return nv.nvmlDeviceGetMemoryInfo(nv.nvmlDeviceGetHandleByIndex(index), version=nv.nvmlMemory_v2).used
-
-
-def listed(index=0):
-    """{pid: bytes} of the processes that NVML names on a card."""
-    return {p.pid: p.usedGpuMemory for p in nv.nvmlDeviceGetComputeRunningProcesses(nv.nvmlDeviceGetHandleByIndex(index))}
 
 
 # --- The library ---
@@ -52,6 +21,10 @@ def listed(index=0):
 def table():
     found = re.findall(r"^CUDA\((\w+), \w+, (\w+), (\d+)\)", (ROOT / "sim/cuda_calls.def").read_text(), re.M)
     return [(symbol, name, int(version)) for symbol, name, version in found]
+
+
+def is_per_thread(symbol):
+    return symbol.endswith(("_ptsz", "_ptds"))
 
 
 def test_exactly_cudas_names_are_exported_under_the_drivers_soname():
@@ -64,9 +37,18 @@ def test_exactly_cudas_names_are_exported_under_the_drivers_soname():
 @pytest.mark.parametrize(("symbol", "name", "version"), table())
 def test_each_function_is_handed_out_from_its_version_on(symbol, name, version):
     cu = Cuda()
-    assert cu("cuGetProcAddress_v2", name.encode(), c.c_void_p, version, 0, c.c_int) == (c.cast(getattr(cu.lib, symbol), c.c_void_p).value, 0)
-    older = [v for _, n, v in table() if n == name and v < version]
-    assert cu("cuGetProcAddress_v2", name.encode(), c.c_void_p, version - 1, 0, c.c_int)[1] == (0 if older else 2)
+    own = is_per_thread(symbol)
+    assert cu("cuGetProcAddress_v2", name.encode(), c.c_void_p, version, 2 * own, c.c_int) == (c.cast(getattr(cu.lib, symbol), c.c_void_p).value, 0)
+    older = [v for s, n, v in table() if n == name and v < version and own >= is_per_thread(s)]
+    assert cu("cuGetProcAddress_v2", name.encode(), c.c_void_p, version - 1, 2 * own, c.c_int)[1] == (0 if older else 2)
+
+
+def test_who_wants_no_default_stream_of_each_thread_gets_the_legacy_one():
+    cu = Cuda()
+    for flags, symbol in ((0, "cuLaunchKernel"), (1, "cuLaunchKernel"), (2, "cuLaunchKernel_ptsz")):
+        found = cu("cuGetProcAddress_v2", b"cuLaunchKernel", c.c_void_p, 12000, flags, c.c_int)
+        assert found == (c.cast(getattr(cu.lib, symbol), c.c_void_p).value, 0)
+    assert cu("cuGetProcAddress_v2", b"cuMemAlloc", c.c_void_p, 12000, 2, c.c_int)[1] == 0
 
 
 def test_what_is_not_there_is_the_status_to_tell_and_once_was_an_error():

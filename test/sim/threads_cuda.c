@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Six threads of one process on two cards: the primary context of one, and contexts of their own on
- * the other. For TSan. */
+ * the other, with memory and with work in streams. For TSan. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -34,6 +34,67 @@ static void use_memory(void)
         expect(cuMemFree_v2(pieces[i]), "cuMemFree");
 }
 
+static void count(void *data)
+{
+    atomic_fetch_add((atomic_uint *)data, 1);
+}
+
+static CUfunction spinner(void)
+{
+    static const char text[] = ".version 7.0 .target sm_75 .address_size 64\n"
+                               ".visible .entry spin_ns(.param .u64 ns) { ret; }";
+    CUmodule module = NULL;
+    CUfunction function = NULL;
+    expect(cuModuleLoadData(&module, text), "cuModuleLoadData");
+    expect(cuModuleGetFunction(&function, module, "spin_ns"), "cuModuleGetFunction");
+    return function;
+}
+
+static void launch(CUfunction function, unsigned long long ns, CUstream stream)
+{
+    void *params[] = {&ns};
+    expect(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL), "cuLaunchKernel");
+}
+
+/* A kernel, a copy and a function in each of two streams, of which one waits for the other. */
+static void use_streams(void)
+{
+    CUstream streams[2];
+    CUevent event = NULL;
+    CUdeviceptr piece = 0;
+    uint32_t seen = 0;
+    atomic_uint called = 0;
+    CUfunction function = spinner();
+    expect(cuMemAlloc_v2(&piece, sizeof(seen)), "cuMemAlloc");
+    expect(cuEventCreate(&event, 0), "cuEventCreate");
+    for (unsigned int i = 0; i < 2; i++) {
+        expect(cuStreamCreate(&streams[i], i), "cuStreamCreate");
+        launch(function, 20000, streams[i]);
+        expect(cuLaunchHostFunc(streams[i], count, &called), "cuLaunchHostFunc");
+    }
+    expect(cuMemsetD32Async(piece, 7, 1, streams[0]), "cuMemsetD32Async");
+    expect(cuEventRecord(event, streams[0]), "cuEventRecord");
+    expect(cuStreamWaitEvent(streams[1], event, 0), "cuStreamWaitEvent");
+    expect(cuMemcpyDtoHAsync_v2(&seen, piece, sizeof(seen), streams[1]), "cuMemcpyDtoHAsync");
+    expect(cuEventSynchronize(event), "cuEventSynchronize");
+    launch(function, 20000, CU_STREAM_PER_THREAD);
+    launch(function, 20000, NULL);
+    expect(cuCtxSynchronize(), "cuCtxSynchronize");
+    expect(seen == 7 && atomic_load(&called) == 2 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN, "order");
+    for (size_t i = 0; i < 2; i++)
+        expect(cuStreamDestroy_v2(streams[i]), "cuStreamDestroy");
+    expect(cuEventDestroy_v2(event), "cuEventDestroy");
+    expect(cuMemFree_v2(piece), "cuMemFree");
+}
+
+/* Its kernel goes on until the context ends. */
+static void leave_work(void)
+{
+    CUstream stream = NULL;
+    expect(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    launch(spinner(), UINT64_MAX, stream);
+}
+
 static void use_context(int device)
 {
     CUcontext context = NULL;
@@ -41,11 +102,14 @@ static void use_context(int device)
         expect(cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
         expect(cuCtxSetCurrent(context), "cuCtxSetCurrent");
         use_memory();
+        use_streams();
         expect(cuDevicePrimaryCtxRelease_v2(device), "cuDevicePrimaryCtxRelease");
         return;
     }
     expect(cuCtxCreate_v2(&context, 0, device), "cuCtxCreate");
     use_memory();
+    use_streams();
+    leave_work();
     expect(cuCtxDestroy_v2(context), "cuCtxDestroy");
 }
 

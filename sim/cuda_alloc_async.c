@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CUDA: memory that is allocated and freed in the order of a stream. Contracts are the driver API's
+ * own.
+ *
+ * Memory is taken by the call: nothing in the stream waits for it. What is freed can be had again,
+ * by whoever asks, when the stream is there.
+ */
+#include <stdlib.h>
+
+#include "sim/cuda_pool.h"
+#include "sim/cuda_work.h"
+
+/* Assumed: no bytes are refused, as cuMemAlloc refuses them. */
+static CUresult allocate(struct pool *p, size_t bytes, const struct stream *s, CUdeviceptr *ret)
+{
+    struct piece *piece = NULL;
+    if (ret == NULL || bytes == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (p == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult rc = pool_take(p, bytes, s, &piece);
+    if (rc == CUDA_SUCCESS)
+        *ret = piece->range.base;
+    return rc;
+}
+
+static CUresult allocate_in(unsigned int call, size_t bytes, CUstream stream, CUdeviceptr *ret)
+{
+    struct cuda_call c = {.id = call};
+    struct cuda_context *context = NULL;
+    struct stream *s = NULL;
+    CUresult rc = work_enter(&c, stream, &context, &s);
+    if (rc == CUDA_SUCCESS)
+        rc = allocate(pool_current(s->work->context->device), bytes, s, ret);
+    cuda_args(&c, "%zu", bytes);
+    return context_leave(&c, context, rc);
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream stream)
+{
+    return allocate_in(CALL_cuMemAllocAsync, bytes, stream, pointer);
+}
+
+CUresult cuMemAllocAsync_ptsz(CUdeviceptr *pointer, size_t bytes, CUstream stream)
+{
+    return allocate_in(CALL_cuMemAllocAsync_ptsz, bytes, work_own_stream(stream), pointer);
+}
+
+static CUresult allocate_from(unsigned int call, size_t bytes, CUmemoryPool pool, CUstream stream,
+                              CUdeviceptr *ret)
+{
+    struct cuda_call c = {.id = call};
+    struct cuda_context *context = NULL;
+    struct stream *s = NULL;
+    CUresult rc = work_enter(&c, stream, &context, &s);
+    struct pool *p = rc == CUDA_SUCCESS ? pool_find(pool) : NULL;
+    if (rc == CUDA_SUCCESS)
+        rc = p != NULL ? allocate(p, bytes, s, ret) : CUDA_ERROR_INVALID_VALUE;
+    cuda_args(&c, "%zu", bytes);
+    return context_leave(&c, context, rc);
+}
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool,
+                                 CUstream stream)
+{
+    return allocate_from(CALL_cuMemAllocFromPoolAsync, bytes, pool, stream, pointer);
+}
+
+CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool,
+                                      CUstream stream)
+{
+    return allocate_from(CALL_cuMemAllocFromPoolAsync_ptsz, bytes, pool, work_own_stream(stream),
+                         pointer);
+}
+
+/* --- Freeing --- */
+
+struct free_item {
+    struct work_item item;
+    uint64_t ticket;
+};
+
+/* Performed or not: a stream that ends frees what was to be freed in it. */
+static void end_item(struct work_item *item)
+{
+    pool_redeem(((struct free_item *)item)->ticket);
+}
+
+static CUresult free_in(struct stream *s, CUdeviceptr pointer)
+{
+    struct range *r = range_find(pointer);
+    if (r == NULL || r->base != pointer || r->kind != RANGE_POOL || r->free == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct free_item *item = calloc(1, sizeof(*item));
+    if (item == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *item = (struct free_item){.item = {.kind = WORK_INSTANT, .end = end_item},
+                               .ticket = pool_retire((struct piece *)r, s)};
+    return work_submit(s, &item->item);
+}
+
+static CUresult free_at(unsigned int call, CUdeviceptr pointer, CUstream stream)
+{
+    struct cuda_call c = {.id = call};
+    struct cuda_context *context = NULL;
+    struct stream *s = NULL;
+    CUresult rc = work_enter(&c, stream, &context, &s);
+    if (rc == CUDA_SUCCESS)
+        rc = free_in(s, pointer);
+    return context_leave(&c, context, rc);
+}
+
+/* Assumed: it frees memory of pools alone. */
+CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream)
+{
+    return free_at(CALL_cuMemFreeAsync, pointer, stream);
+}
+
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream)
+{
+    return free_at(CALL_cuMemFreeAsync_ptsz, pointer, work_own_stream(stream));
+}

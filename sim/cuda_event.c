@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CUDA: events. Contracts are the driver API's own. */
+#include <stdlib.h>
+
+#include "sim/cuda_handle.h"
+#include "sim/cuda_pool.h"
+#include "sim/cuda_work.h"
+
+#define FLAGS                                                                                      \
+    ((unsigned int)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS))
+
+/* One record of an event: who waits for it does not wait for later ones. */
+struct mark {
+    unsigned int refs;
+    bool done;
+    int64_t at_ns;
+};
+
+struct event {
+    struct context_part part;
+    struct work *work; /* its context's */
+    void *handle;
+    unsigned int flags;
+    struct mark *mark; /* the last record; NULL: none */
+};
+
+/* Of a stream that records an event, or waits for a record. */
+struct mark_item {
+    struct work_item item;
+    struct mark *mark;
+};
+
+static void unref(struct mark *m)
+{
+    if (m != NULL && --m->refs == 0)
+        free(m);
+}
+
+/* --- Events --- */
+
+static void free_event(struct event *e)
+{
+    handle_end(e->handle);
+    unref(e->mark);
+    free(e);
+}
+
+static void end_event(struct context_part *part)
+{
+    free_event((struct event *)part);
+}
+
+static bool are_flags(unsigned int flags)
+{
+    bool timed = (flags & CU_EVENT_DISABLE_TIMING) == 0;
+    return (flags & ~FLAGS) == 0 && ((flags & CU_EVENT_INTERPROCESS) == 0 || !timed);
+}
+
+static CUresult make(struct cuda_context *context, CUevent *ret, unsigned int flags)
+{
+    if (ret == NULL || !are_flags(flags))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct work *w = queue_of(context);
+    struct event *e = w != NULL ? calloc(1, sizeof(*e)) : NULL;
+    if (e == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *e = (struct event){.part.end = end_event, .work = w, .flags = flags};
+    e->handle = handle_new(HANDLE_EVENT, e);
+    if (e->handle == NULL) {
+        free(e);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    context_add_part(context, &e->part);
+    *ret = e->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuEventCreate(CUevent *event, unsigned int flags)
+{
+    struct cuda_call c = {.id = CALL_cuEventCreate};
+    struct cuda_context *context = NULL;
+    CUresult rc = context_enter(&c, &context);
+    if (rc == CUDA_SUCCESS)
+        rc = make(context, event, flags);
+    return context_leave(&c, context, rc);
+}
+
+/* Begins a call that concerns an event, of whichever context. */
+static CUresult enter(struct cuda_call *c, CUevent event, struct cuda_context **context,
+                      struct event **ret)
+{
+    CUresult rc = context_enter(c, context);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    *ret = handle_find(HANDLE_EVENT, event);
+    return *ret != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult cuEventDestroy_v2(CUevent event)
+{
+    struct cuda_call c = {.id = CALL_cuEventDestroy_v2};
+    struct cuda_context *context = NULL;
+    struct event *e = NULL;
+    CUresult rc = enter(&c, event, &context, &e);
+    if (rc == CUDA_SUCCESS) {
+        context_remove_part(&e->part);
+        free_event(e);
+    }
+    return context_leave(&c, context, rc);
+}
+
+/* --- In streams --- */
+
+static void set_done(struct mark *m, int64_t at_ns)
+{
+    if (!m->done)
+        m->at_ns = at_ns;
+    m->done = true;
+}
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): work_item's. */
+static CUresult perform_record(struct work_item *item, int64_t *at_ns)
+{
+    set_done(((struct mark_item *)item)->mark, *at_ns);
+    return CUDA_SUCCESS;
+}
+
+/* Nobody waits for a record that will not come. */
+static void end_record(struct work_item *item)
+{
+    struct mark *m = ((struct mark_item *)item)->mark;
+    set_done(m, 0);
+    unref(m);
+}
+
+static bool is_recorded(const struct work_item *item)
+{
+    return ((const struct mark_item *)item)->mark->done;
+}
+
+static CUresult perform_wait(struct work_item *item, int64_t *at_ns)
+{
+    const struct mark *m = ((const struct mark_item *)item)->mark;
+    if (m->at_ns > *at_ns)
+        *at_ns = m->at_ns;
+    return CUDA_SUCCESS;
+}
+
+static void end_wait(struct work_item *item)
+{
+    unref(((struct mark_item *)item)->mark);
+}
+
+/* An item with a reference to a record. */
+static CUresult submit(struct stream *s, struct mark *mark, const struct work_item *as)
+{
+    struct mark_item *i = malloc(sizeof(*i));
+    if (i == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *i = (struct mark_item){.item = *as, .mark = mark};
+    mark->refs++;
+    return work_submit(s, &i->item);
+}
+
+static CUresult record(struct event *e, struct stream *s)
+{
+    static const struct work_item as = {.kind = WORK_INSTANT,
+                                        .tells_others = true,
+                                        .perform = perform_record,
+                                        .end = end_record};
+    if (s->work != e->work)
+        return CUDA_ERROR_INVALID_HANDLE;
+    struct mark *m = calloc(1, sizeof(*m));
+    if (m == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    m->refs = 1;
+    unref(e->mark);
+    e->mark = m;
+    return submit(s, m, &as);
+}
+
+static CUresult record_in(unsigned int call, CUevent event, CUstream stream, unsigned int flags)
+{
+    struct cuda_call c = {.id = call};
+    struct cuda_context *context = NULL;
+    struct event *e = NULL;
+    struct stream *s = NULL;
+    CUresult rc = enter(&c, event, &context, &e);
+    if (rc == CUDA_SUCCESS)
+        rc = work_find_stream(context, stream, &s);
+    if (rc == CUDA_SUCCESS && flags != 0)
+        rc = CUDA_ERROR_INVALID_VALUE;
+    if (rc == CUDA_SUCCESS)
+        rc = record(e, s);
+    return context_leave(&c, context, rc);
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+    return record_in(CALL_cuEventRecord, event, stream, 0);
+}
+
+CUresult cuEventRecord_ptsz(CUevent event, CUstream stream)
+{
+    return record_in(CALL_cuEventRecord_ptsz, event, work_own_stream(stream), 0);
+}
+
+/* The one flag that there is, CU_EVENT_RECORD_EXTERNAL, is of captured streams. */
+CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
+{
+    return record_in(CALL_cuEventRecordWithFlags, event, stream, flags);
+}
+
+CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned int flags)
+{
+    return record_in(CALL_cuEventRecordWithFlags_ptsz, event, work_own_stream(stream), flags);
+}
+
+/* An event that was never recorded is nothing to wait for. */
+static CUresult wait_in(unsigned int call, CUstream stream, CUevent event, unsigned int flags)
+{
+    static const struct work_item as = {.kind = WORK_INSTANT,
+                                        .is_ready = is_recorded,
+                                        .perform = perform_wait,
+                                        .end = end_wait};
+    struct cuda_call c = {.id = call};
+    struct cuda_context *context = NULL;
+    struct event *e = NULL;
+    struct stream *s = NULL;
+    CUresult rc = enter(&c, event, &context, &e);
+    if (rc == CUDA_SUCCESS)
+        rc = work_find_stream(context, stream, &s);
+    if (rc == CUDA_SUCCESS && flags != 0)
+        rc = CUDA_ERROR_INVALID_VALUE;
+    if (rc == CUDA_SUCCESS && e->mark != NULL)
+        rc = submit(s, e->mark, &as);
+    return context_leave(&c, context, rc);
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
+{
+    return wait_in(CALL_cuStreamWaitEvent, stream, event, flags);
+}
+
+CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned int flags)
+{
+    return wait_in(CALL_cuStreamWaitEvent_ptsz, work_own_stream(stream), event, flags);
+}
+
+/* --- Asking --- */
+
+CUresult cuEventQuery(CUevent event)
+{
+    struct cuda_call c = {.id = CALL_cuEventQuery};
+    struct cuda_context *context = NULL;
+    struct event *e = NULL;
+    CUresult rc = enter(&c, event, &context, &e);
+    if (rc == CUDA_SUCCESS)
+        rc = e->work->error;
+    if (rc == CUDA_SUCCESS && e->mark != NULL && !e->mark->done)
+        rc = CUDA_ERROR_NOT_READY;
+    return context_leave(&c, context, rc);
+}
+
+static bool is_done(const struct waiter *waiter)
+{
+    const struct mark *m = waiter->about;
+    return m->done;
+}
+
+static CUresult wait_for(const struct event *e)
+{
+    struct mark *m = e->mark;
+    if (m == NULL)
+        return e->work->error;
+    m->refs++;
+    CUresult rc = work_wait_for(e->work, is_done, m);
+    unref(m);
+    return rc;
+}
+
+CUresult cuEventSynchronize(CUevent event)
+{
+    struct cuda_call c = {.id = CALL_cuEventSynchronize};
+    struct cuda_context *context = NULL;
+    struct event *e = NULL;
+    CUresult rc = enter(&c, event, &context, &e);
+    if (rc == CUDA_SUCCESS)
+        rc = wait_for(e);
+    if (rc == CUDA_SUCCESS)
+        pool_trim_all();
+    return context_leave(&c, context, rc);
+}
+
+static CUresult difference(const struct event *start, const struct event *end, float *ret)
+{
+    if (((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0 || start->work != end->work)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (start->mark == NULL || end->mark == NULL)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!start->mark->done || !end->mark->done)
+        return CUDA_ERROR_NOT_READY;
+    *ret = (float)((double)(end->mark->at_ns - start->mark->at_ns) / 1e6);
+    return CUDA_SUCCESS;
+}
+
+static CUresult elapsed(unsigned int call, float *ms, CUevent start, CUevent end, bool says_errors)
+{
+    struct cuda_call c = {.id = call};
+    struct cuda_context *context = NULL;
+    struct event *from = NULL;
+    CUresult rc = enter(&c, start, &context, &from);
+    const struct event *to = rc == CUDA_SUCCESS ? handle_find(HANDLE_EVENT, end) : NULL;
+    if (rc == CUDA_SUCCESS && to == NULL)
+        rc = CUDA_ERROR_INVALID_HANDLE;
+    if (rc == CUDA_SUCCESS && ms == NULL)
+        rc = CUDA_ERROR_INVALID_VALUE;
+    if (rc == CUDA_SUCCESS && says_errors)
+        rc = from->work->error;
+    if (rc == CUDA_SUCCESS)
+        rc = difference(from, to, ms);
+    return context_leave(&c, context, rc);
+}
+
+CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
+{
+    return elapsed(CALL_cuEventElapsedTime, ms, start, end, /* says_errors= */ true);
+}
+
+/* Errors of earlier work are for others to tell. */
+CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
+{
+    return elapsed(CALL_cuEventElapsedTime_v2, ms, start, end, /* says_errors= */ false);
+}

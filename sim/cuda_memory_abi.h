@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The part of the ABI (cuda.h) that is about memory which is not linear memory of one context:
+ * managed, pooled and physical memory, and memory of other processes.
+ */
+#pragma once
+
+#include "sim/cuda_abi.h"
+
+#define CU_DEVICE_CPU     ((CUdevice)-1)
+#define CU_DEVICE_INVALID ((CUdevice)-2)
+
+/* --- Managed memory --- */
+
+enum { CU_MEM_ATTACH_GLOBAL = 1, CU_MEM_ATTACH_HOST = 2 };
+
+enum {
+    CU_MEM_ADVISE_SET_READ_MOSTLY = 1,
+    CU_MEM_ADVISE_UNSET_READ_MOSTLY = 2,
+    CU_MEM_ADVISE_SET_PREFERRED_LOCATION = 3,
+    CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION = 4,
+    CU_MEM_ADVISE_SET_ACCESSED_BY = 5,
+    CU_MEM_ADVISE_UNSET_ACCESSED_BY = 6,
+};
+
+enum {
+    CU_MEM_LOCATION_TYPE_DEVICE = 1,
+    CU_MEM_LOCATION_TYPE_HOST = 2,
+    CU_MEM_LOCATION_TYPE_HOST_NUMA = 3,
+    CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT = 4,
+};
+
+typedef struct {
+    int type;
+    int id;
+} CUmemLocation;
+
+CUDA_API CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flags);
+CUDA_API CUresult cuMemAdvise(CUdeviceptr pointer, size_t bytes, int advice, CUdevice device);
+CUDA_API CUresult cuMemAdvise_v2(CUdeviceptr pointer, size_t bytes, int advice,
+                                 CUmemLocation location);
+CUDA_API CUresult cuMemPrefetchAsync(CUdeviceptr pointer, size_t bytes, CUdevice device,
+                                     CUstream stream);
+CUDA_API CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr pointer, size_t bytes, CUdevice device,
+                                          CUstream stream);
+CUDA_API CUresult cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t bytes, CUmemLocation location,
+                                        unsigned int flags, CUstream stream);
+CUDA_API CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr pointer, size_t bytes,
+                                             CUmemLocation location, unsigned int flags,
+                                             CUstream stream);
+
+/* --- Addresses --- */
+
+enum {
+    CU_MEM_ACCESS_FLAGS_PROT_NONE = 0,
+    CU_MEM_ACCESS_FLAGS_PROT_READ = 1,
+    CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3,
+};
+
+enum {
+    CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE = 10,
+    CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES = 14,
+    CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE = 15,
+    CU_POINTER_ATTRIBUTE_ACCESS_FLAGS = 16,
+    CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE = 17,
+    CU_POINTER_ATTRIBUTE_MAPPING_SIZE = 18,
+    CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR = 19,
+    CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID = 20,
+    CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE = 21,
+};
+
+CUDA_API CUresult cuPointerGetAttributes(unsigned int count, int *attributes, void **values,
+                                         CUdeviceptr pointer);
+CUDA_API CUresult cuPointerSetAttribute(const void *value, int attribute, CUdeviceptr pointer);
+
+/* --- Pools --- */
+
+typedef struct cuda_pool *CUmemoryPool;
+
+enum {
+    CU_MEM_ALLOCATION_TYPE_PINNED = 1,
+    CU_MEM_ALLOCATION_TYPE_MANAGED = 2,
+};
+
+enum {
+    CU_MEM_HANDLE_TYPE_NONE = 0,
+    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
+    CU_MEM_HANDLE_TYPE_WIN32 = 2,
+    CU_MEM_HANDLE_TYPE_WIN32_KMT = 4,
+    CU_MEM_HANDLE_TYPE_FABRIC = 8,
+};
+
+enum {
+    CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,
+    CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC = 2,
+    CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES = 3,
+    CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4,
+    CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT = 5,
+    CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH = 6,
+    CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7,
+    CU_MEMPOOL_ATTR_USED_MEM_HIGH = 8,
+    CU_MEMPOOL_ATTR_ALLOCATION_TYPE = 9,
+    CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES = 10,
+    CU_MEMPOOL_ATTR_LOCATION_ID = 11,
+    CU_MEMPOOL_ATTR_LOCATION_TYPE = 12,
+    CU_MEMPOOL_ATTR_MAX_POOL_SIZE = 13,
+};
+
+typedef struct {
+    int allocType;
+    int handleTypes;
+    CUmemLocation location;
+    void *win32SecurityAttributes;
+    size_t maxSize;
+    unsigned short usage;
+    unsigned char reserved[54];
+} CUmemPoolProps;
+
+typedef struct {
+    CUmemLocation location;
+    int flags;
+} CUmemAccessDesc;
+
+CUDA_API CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream stream);
+CUDA_API CUresult cuMemAllocAsync_ptsz(CUdeviceptr *pointer, size_t bytes, CUstream stream);
+CUDA_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool,
+                                          CUstream stream);
+CUDA_API CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *pointer, size_t bytes,
+                                               CUmemoryPool pool, CUstream stream);
+CUDA_API CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream);
+CUDA_API CUresult cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream);
+CUDA_API CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props);
+CUDA_API CUresult cuMemPoolDestroy(CUmemoryPool pool);
+CUDA_API CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep_bytes);
+CUDA_API CUresult cuMemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value);
+CUDA_API CUresult cuMemPoolGetAttribute(CUmemoryPool pool, int attribute, void *value);
+CUDA_API CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *list, size_t count);
+CUDA_API CUresult cuMemPoolGetAccess(int *flags, CUmemoryPool pool, CUmemLocation *location);
+CUDA_API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device);
+CUDA_API CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device);
+CUDA_API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool);
+CUDA_API CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *location, int type);
+CUDA_API CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, int type);
+CUDA_API CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool pool);

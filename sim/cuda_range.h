@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The addresses behind which this process has memory of cards, or managed memory. Memory of the host
+ * alone is not here (cuda_host.h).
+ *
+ * A range is the beginning of a struct of whoever made it. Guarded by the contexts' lock.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "sim/cuda.h"
+
+struct cuda_context;
+
+enum range_kind {
+    RANGE_LINEAR, /* of cuMemAlloc and its like */
+    RANGE_MODULE, /* ends with its module alone */
+    RANGE_MANAGED,
+    RANGE_POOL,
+};
+
+struct range {
+    CUdeviceptr base;
+    size_t bytes;
+    enum range_kind kind;
+    CUdevice device;              /* CU_DEVICE_CPU: its memory is the host's */
+    struct cuda_context *context; /* NULL: of none */
+    uint64_t id;                  /* given by range_add; no other range has had it */
+    bool is_synchronous;          /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, which changes nothing here */
+    void (*free)(struct range *); /* what cuMemFree does with it; NULL: it refuses */
+};
+
+/* They overlap no other range. False: there is no memory. */
+bool range_add(struct range *r);
+void range_remove(struct range *r);
+
+/* The range that an address lies in, or NULL. */
+struct range *range_find(CUdeviceptr pointer);
+
+/* True when all of these bytes are one range's. */
+bool range_covers(CUdeviceptr pointer, size_t bytes);
