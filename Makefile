@@ -111,11 +111,15 @@ endef
 ##@ Build
 
 .PHONY: all
-all: $(BINARIES) sim ## Build our programs and the simulator (VARIANT=release|san|clang|tsan|cov)
+all: $(BINARIES) sim limiter ## Build our programs, the limiter and the simulator (VARIANT=release|san|clang|tsan|cov)
 
 .PHONY: sim
 sim: ## Build the simulated vendor libraries
 	@if [ -f sim/Makefile ]; then $(MAKE) -s -C sim VARIANT=$(VARIANT); fi
+
+.PHONY: limiter
+limiter: ## Build the libraries that hold limits in a container
+	@$(MAKE) -s -C limiter VARIANT=$(VARIANT)
 
 .PHONY: images
 images: ## Build OCI images of our programs into build/images, for "ctr images import" or "podman load"

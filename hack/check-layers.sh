@@ -64,6 +64,8 @@ declare -A may_include=(
     [partition]="api base"
     [api]="base"
     [base]=""
+    # Libraries of containers; the agent sees region.h, what it shares with them.
+    [limiter]=""
     # The simulated vendor libraries are programs of their own; nothing includes them.
     [sim]="base sim"
 )
@@ -103,6 +105,7 @@ declare -A may_see=(
     [partition]="jansson.h"
     [api]="jansson.h"
     [base]="jansson.h yaml.h"
+    [limiter]=""
     [sim]="yaml.h jansson.h"
 )
 

@@ -90,10 +90,11 @@ struct usage_process {
 struct usage {
     uint64_t magic;
     uint32_t version, bytes;
-    uint32_t lock;  /* (atomic) a futex: 0 free, else 1 + the slot of who has it; the highest bit:
+    uint32_t lock;         /* (atomic) a futex: 0 free, else the pid of who has it; the highest bit:
                        somebody waits */
-    uint32_t reach; /* (atomic) slots from here on were never used */
-    uint64_t reserved[13];
+    uint32_t reach;        /* (atomic) slots from here on were never used */
+    uint64_t lock_started; /* (atomic) when the process that has the lock started; 0: not known */
+    uint64_t reserved[12];
     struct usage_process processes[REGION_MAX_PROCESSES];
     /* (atomic) What each process has of each card, its context included. */
     uint64_t taken[REGION_MAX_CARDS][REGION_MAX_PROCESSES];

@@ -23,7 +23,7 @@ class Cuda:
     """The library in this process. Calls raise CudaError; an argument of a type gets what the call writes there."""
 
     def __init__(self):
-        self.lib = c.CDLL(str(OUT / "libcuda.so.1"))
+        self.lib = c.CDLL(os.environ.get("LIBCUDA", str(OUT / "libcuda.so.1")))
 
     def __call__(self, name, *args):
         written = [a() if isinstance(a, type) else None for a in args]
