@@ -211,6 +211,7 @@ nightly: export KUBE_VERSION := $(or $(KUBE_VERSION),1.36)
 nightly: ## The tests with a real kubelet and those of the scheduler once more, on Kubernetes 1.36.3, built on the first run; T=label other end-to-end tests
 	@hack/install-deps.sh --with-koordinator
 	@hack/run-tests.sh e2e "$(or $(T),real_kubelet or new_kubernetes or test_scheduler)"
+	@[ -n "$(T)" ] || hack/run-tests.sh limiter older
 
 # --- soak and fleet ---
 

@@ -24,8 +24,7 @@ enum ledger_kind {
 struct ledger_entry {
     uint64_t key;
     uint64_t bytes;
-    uint64_t
-        owner; /* the context with whose end it is freed, or the handle that is mapped; 0: none */
+    uint64_t owner; /* the context with whose end it is freed, the handle that is mapped; 0: none */
     uint32_t holds; /* how often it has to be let go of */
     int16_t device; /* of a graph's entry */
     uint8_t kind;   /* 0: the place in the table is free */
@@ -39,7 +38,7 @@ void ledger_put(const struct ledger_entry *e);
 bool ledger_take(enum ledger_kind kind, uint64_t key, struct ledger_entry *ret);
 
 /* Adds to, or takes from, its holds. Returns how many are left; -1: it is not there. With 0 it is
- * taken out. Holds that were ever as many as fit are never fewer: it stays. */
+ * taken out. */
 int ledger_hold(enum ledger_kind kind, uint64_t key, int more, struct ledger_entry *ret);
 
 /* Takes out all entries of a context; fn is told of each, and may not come back here. */

@@ -17,7 +17,7 @@ from cuda import MIB, Client
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILT = ROOT / "build" / os.environ.get("VARIANT", "release")
 
-# The system's libraries are seen as they are, with three files more. What it changes is gone with its last process.
+# The system's libraries are seen as they are, with a few files more. What it changes is gone with its last process.
 ENTER = """
 set -e
 mount -t tmpfs container "$1/scratch"
@@ -26,6 +26,7 @@ mount -t overlay container -o "lowerdir=/usr/lib,upperdir=$1/scratch/upper,workd
 mkdir -p /usr/lib/cleave/real
 place() { [ ! -e "$1" ] || { touch "$2"; mount --bind "$1" "$2"; }; }
 place "$2/libcleave-cuda.so" /usr/lib/x86_64-linux-gnu/libcuda.so.1
+place "$2/libcleave-cuda.so" /usr/lib/x86_64-linux-gnu/libcuda.so
 place "$2/libcleave-nvml.so" /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1
 place "$3/libcuda.so.1" /usr/lib/cleave/real/libcuda.so.1
 place "$3/libnvidia-ml.so.1" /usr/lib/cleave/real/libnvidia-ml.so.1
@@ -129,20 +130,16 @@ class Container(Box):
 
     def __init__(self, machine, path, shares):
         self.machine, self.clients = machine, []
-        self.built = BUILT  # the folder whose limiter/ and sim/ it gets
         uuids = [gpu["uuid"] for gpu in machine.show()["gpus"]]
         super().__init__(path, BUILT / "sim", [(one, t if isinstance(t, dict) else {"mib": t}) for one, t in zip(uuids, shares)])
-
-    @property
-    def enter(self):
-        return ["unshare", "--mount", "sh", "-c", ENTER, "container", str(self.path), str(self.built / "limiter"), str(self.built / "sim")]
 
     def environment(self, **more):
         return dict(self.machine.env, PYTHONPATH=os.pathsep.join(sys.path), **more)
 
-    def run(self, *words, **env):
+    def run(self, *words, stdin=None, **env):
         """A command in the container, to its end."""
-        return subprocess.run([*self.enter, *map(str, words)], env=self.environment(**env), text=True, capture_output=True, timeout=100)
+        command = [*self.enter, *map(str, words)]
+        return subprocess.run(command, env=self.environment(**env), text=True, input=stdin, capture_output=True, timeout=100)
 
     def client(self, **env):
         self.clients.append(Client(self.machine, *self.enter, LIBCUDA="libcuda.so.1", **env))

@@ -8,7 +8,6 @@ import pynvml as nv
 import pytest
 from compiled import ROOT, program
 from conftest import OUT
-from container import BUILT
 from cuda import CONTEXT, MIB
 from monitor import Monitor
 
@@ -220,14 +219,12 @@ def test_what_it_does_not_stand_in_for_is_the_real_function(monitor):
 @pytest.fixture
 def odd(h100, container, tmp_path):
     """odd(pids): a monitor before a real library that has little (odd_nvml.c), with samples of these processes."""
-    built = tmp_path / "odd"
-    for folder in ("limiter", "sim"):
-        (built / folder).mkdir(parents=True)
-    for name in ("limiter/libcleave-nvml.so", "limiter/libcleave-cuda.so", "sim/libcuda.so.1"):
-        (built / name).symlink_to(BUILT / name)
-    program(built / "sim/libnvidia-ml.so.1", "test/limiter/odd_nvml.c", flags=["-shared", "-fPIC", "-fvisibility=hidden", "-Wno-cast-qual"])
+    drivers = tmp_path / "drivers"
+    drivers.mkdir()
+    (drivers / "libcuda.so.1").symlink_to(OUT / "libcuda.so.1")
+    program(drivers / "libnvidia-ml.so.1", "test/limiter/odd_nvml.c", flags=["-shared", "-fPIC", "-fvisibility=hidden"])
     one = container(h100, SHARE)
-    one.built = built
+    one.drivers = drivers
     h100.env["ODD_UUID"] = one.cards[0][0]
 
     def start(pids):

@@ -19,7 +19,11 @@ static void use(uint64_t context, uint64_t base)
 {
     struct ledger_entry got;
     for (uint64_t i = 1; i <= KEYS; i++) {
-        const struct ledger_entry e = {base + i, base + i, context, LEDGER_POINTER, 0, 1, 0};
+        const struct ledger_entry e = {.key = base + i,
+                                       .bytes = base + i,
+                                       .owner = context,
+                                       .holds = 1,
+                                       .kind = LEDGER_POINTER};
         ledger_put(&e);
     }
     for (uint64_t i = 1; i <= KEYS; i += 2) {
