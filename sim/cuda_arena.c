@@ -42,7 +42,8 @@ uint64_t arena_round_up(uint64_t bytes, uint64_t unit)
 static CUresult new_block(struct arena *arena, uint64_t bytes, struct block **ret)
 {
     struct block *b = calloc(1, sizeof(*b));
-    CUresult rc = b != NULL ? chunk_new(arena->device, bytes, &b->chunk) : CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult rc = b != NULL ? chunk_new(arena->device, bytes, /* file= */ NULL, &b->chunk)
+                            : CUDA_ERROR_OUT_OF_MEMORY;
     if (rc == CUDA_SUCCESS) {
         b->base = chunk_map(b->chunk, /* low= */ false);
         if (b->base == NULL) {

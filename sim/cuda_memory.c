@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA: linear memory. Contracts are the driver API's own. */
+#include "sim/cuda_room.h"
 #include "sim/cuda_work.h"
 
 #define PITCH       512

@@ -121,7 +121,7 @@ static CUresult add_slab(struct pool *p, uint64_t bytes)
     struct piece *whole = calloc(1, sizeof(*whole));
     CUresult rc = CUDA_ERROR_OUT_OF_MEMORY;
     if (s != NULL && whole != NULL && bytes <= room_of(p))
-        rc = chunk_new(p->device, bytes, &s->chunk);
+        rc = chunk_new(p->device, bytes, /* file= */ NULL, &s->chunk);
     if (rc == CUDA_SUCCESS) {
         s->base = chunk_map(s->chunk, /* low= */ false);
         if (s->base == NULL) {

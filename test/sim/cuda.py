@@ -46,6 +46,16 @@ class PoolProps(c.Structure):
         super().__init__(**{"allocType": 1, "type": 1, **values})
 
 
+class Prop(c.Structure):
+    """CUmemAllocationProp: by default of device 0, and for this process alone."""
+
+    _fields_ = [("kind", c.c_int), ("handles", c.c_int), ("type", c.c_int), ("id", c.c_int), ("security", c.c_void_p)]
+    _fields_ += [("compression", c.c_ubyte), ("rdma", c.c_ubyte), ("usage", c.c_ushort), ("reserved", c.c_ubyte * 4)]
+
+    def __init__(self, **values):
+        super().__init__(**{"kind": 1, "type": 1, **values})
+
+
 class CudaError(Exception):
     """A call failed; the argument is its code."""
 
@@ -125,6 +135,36 @@ class Cuda:
     def alloc(self, size):
         return self("cuMemAlloc_v2", c.c_uint64, size)
 
+    def create(self, size, **prop):
+        """A handle of physical memory."""
+        return self("cuMemCreate", c.c_uint64, size, c.byref(Prop(**prop)), 0)
+
+    def map(self, handle, size, at=None):
+        """Its memory at an address, which device 0 may read and write."""
+        at = self("cuMemAddressReserve", c.c_uint64, size, 0, 0, 0) if at is None else at
+        self("cuMemMap", at, size, 0, handle, 0)
+        self("cuMemSetAccess", at, size, c.byref(Access(Location(1, 0), 3)), 1)
+        return at
+
+    def export(self, handle):
+        return self("cuMemExportToShareableHandle", c.c_int, handle, 1, 0)
+
+    def from_process(self, pid, fd):
+        """A handle of what another process exported: its descriptor, as if it had been sent here."""
+        own = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDWR)
+        try:
+            return self("cuMemImportFromShareableHandle", c.c_uint64, own, 1)
+        finally:
+            os.close(own)
+
+    def write(self, at, data):
+        self("cuMemcpyHtoD_v2", at, data, len(data))
+
+    def read(self, at, size):
+        found = c.create_string_buffer(size)
+        self("cuMemcpyDtoH_v2", found, at, size)
+        return found.raw
+
     def free(self):
         return self("cuMemGetInfo_v2", c.c_size_t, c.c_size_t)[0]
 
@@ -164,7 +204,7 @@ class Client:
 def serve():
     """Answers each line with the value of its expression, or the number of CUDA's code, negative."""
     known = {"cu": Cuda(), "c": c, "os": os, "threading": threading, "FOREVER": FOREVER, "Location": Location, "Access": Access}
-    known.update(PoolProps=PoolProps)
+    known.update(PoolProps=PoolProps, Prop=Prop)
     for line in sys.stdin:
         try:
             answer = eval(line, known)
