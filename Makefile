@@ -124,7 +124,7 @@ limiter: ## Build the libraries that hold limits in a container
 .PHONY: images
 images: ## Build OCI images of our programs into build/images, for "ctr images import" or "podman load"
 	$(with_deps)
-	@$(MAKE) -s VARIANT=release build/release/cleave-controller build/release/cleave-scheduler build/release/cleave-agent
+	@$(MAKE) -s VARIANT=release build/release/cleave-controller build/release/cleave-scheduler build/release/cleave-agent limiter
 	@VERSION='$(VERSION)' hack/images/build.sh
 
 .PHONY: clean

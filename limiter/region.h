@@ -86,8 +86,7 @@ struct usage_process {
     uint32_t pid;     /* (atomic) in its PID namespace, ... */
     uint32_t pid_ns;  /* (atomic) ... which has this inode */
     uint64_t started; /* (atomic) starttime of /proc/<pid>/stat, in clock ticks since boot */
-    uint64_t image;   /* differs after an exec, which ends what the process had */
-    uint64_t reserved[5];
+    uint64_t reserved[6];
 };
 
 struct usage {

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -27,7 +26,6 @@ static struct {
     const struct terms *terms; /* mapped once */
     struct usage *usage;
     struct peer own;
-    uint64_t image;
     unsigned int slot;
 } self;
 
@@ -134,16 +132,6 @@ static bool map_region(bool writable)
     return true;
 }
 
-/* The kernel gives 16 random bytes to each program that it starts. */
-static uint64_t read_image(void)
-{
-    uint64_t image = 0;
-    const void *random = (const void *)(uintptr_t)getauxval(AT_RANDOM);
-    if (random != NULL)
-        memcpy(&image, random, sizeof(image));
-    return image;
-}
-
 /* Locked. */
 static bool open_region(bool writable)
 {
@@ -153,7 +141,6 @@ static bool open_region(bool writable)
         return false;
     if (!peer_own(&self.own))
         return refuse(REGION_USAGE, "/proc does not tell whose process this is");
-    self.image = read_image();
     set(&self.is_open, true);
     return true;
 }
@@ -201,17 +188,6 @@ static void sweep(void)
     }
 }
 
-/* exec ends what a program has, while its process goes on. */
-static void clear_before_exec(void)
-{
-    for (unsigned int i = 0; i < reach(); i++) {
-        const struct peer p = process_of(i);
-        if (p.pid == self.own.pid && p.pid_ns == self.own.pid_ns && p.started == self.own.started &&
-            load64(&self.usage->processes[i].image) != self.image)
-            clear(i);
-    }
-}
-
 static unsigned int find_free(void)
 {
     unsigned int i = 0;
@@ -227,9 +203,20 @@ static bool is_time_to_sweep(unsigned int at)
     return at == reach() && at >= 16 && (at & (at - 1)) == 0;
 }
 
+/* Of the program that this process ran before (exec): it has the same pid, and began as this one. */
+static void clear_own(void)
+{
+    for (unsigned int i = 0; i < reach(); i++) {
+        const struct peer p = process_of(i);
+        if (p.pid == self.own.pid && p.pid_ns == self.own.pid_ns &&
+            p.started == self.own.started)
+            clear(i);
+    }
+}
+
 static bool take_slot(void)
 {
-    clear_before_exec();
+    clear_own();
     unsigned int at = find_free();
     if (is_time_to_sweep(at)) {
         sweep();
@@ -241,7 +228,6 @@ static bool take_slot(void)
     clear(at);
     __atomic_store_n(&p->pid_ns, self.own.pid_ns, __ATOMIC_RELAXED);
     store64(&p->started, self.own.started);
-    store64(&p->image, self.image);
     __atomic_store_n(&p->pid, self.own.pid, __ATOMIC_RELEASE);
     if (at >= reach())
         __atomic_store_n(&self.usage->reach, at + 1, __ATOMIC_RELEASE);
@@ -386,8 +372,7 @@ static bool read_slot(unsigned int slot, int card, struct share_process *ret)
     const struct peer p = process_of(slot);
     if (p.pid == 0)
         return false;
-    uint64_t bytes = load64(&self.usage->taken[card][slot]);
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    uint64_t bytes = __atomic_load_n(&self.usage->taken[card][slot], __ATOMIC_ACQUIRE);
     if (load32(&self.usage->processes[slot].pid) != p.pid || peer_is_gone(&p, &self.own))
         return false;
     *ret = (struct share_process){.pid = p.pid_ns == self.own.pid_ns ? p.pid : 0, .bytes = bytes};

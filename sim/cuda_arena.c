@@ -42,7 +42,8 @@ uint64_t arena_round_up(uint64_t bytes, uint64_t unit)
 static CUresult new_block(struct arena *arena, uint64_t bytes, struct block **ret)
 {
     struct block *b = calloc(1, sizeof(*b));
-    CUresult rc = b != NULL ? chunk_new(arena->device, bytes, &b->chunk) : CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult rc = b != NULL ? chunk_new(arena->device, bytes, /* file= */ NULL, &b->chunk)
+                            : CUDA_ERROR_OUT_OF_MEMORY;
     if (rc == CUDA_SUCCESS) {
         b->base = chunk_map(b->chunk, /* low= */ false);
         if (b->base == NULL) {
@@ -125,8 +126,16 @@ CUresult arena_allocate(struct arena *arena, enum range_kind kind, size_t bytes,
     return CUDA_SUCCESS;
 }
 
+struct chunk *arena_chunk_of(const struct allocation *a, uint64_t *ret_offset)
+{
+    *ret_offset = a->range.base - (uintptr_t)a->block->base;
+    return a->block->chunk;
+}
+
 void arena_free(struct allocation *a)
 {
+    if (a->token.serial != 0)
+        (void)cuda_let_go(a->token);
     UNLINK(a);
     range_remove(&a->range);
     if (--a->block->pieces == 0)

@@ -5,6 +5,8 @@
 
 #include "sim/cuda_address.h"
 
+static struct chunk *shared;
+
 static CUresult reserve(const struct cuda_device *d, uint64_t bytes)
 {
     return d != NULL ? cuda_reserve(d, bytes, 0) : CUDA_SUCCESS;
@@ -16,14 +18,15 @@ static void give_back(const struct cuda_device *d, uint64_t bytes)
         cuda_give_back(d, bytes, 0);
 }
 
-CUresult chunk_new(const struct cuda_device *device, uint64_t bytes, struct chunk **ret)
+CUresult chunk_new(const struct cuda_device *device, uint64_t bytes, struct store_file *file,
+                   struct chunk **ret)
 {
     struct store store;
     CUresult rc = reserve(device, bytes);
     if (rc != CUDA_SUCCESS)
         return rc;
     struct chunk *c = malloc(sizeof(*c));
-    if (c == NULL || !store_take(bytes, &store)) {
+    if (c == NULL || !store_take(file, bytes, &store)) {
         free(c);
         give_back(device, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -38,12 +41,25 @@ void chunk_hold(struct chunk *c)
     c->holders++;
 }
 
+/* True when no other process has it. */
+static bool end_shared(struct chunk *c)
+{
+    struct chunk **at = &shared;
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
+    return cuda_let_go(c->name);
+}
+
 void chunk_let_go(struct chunk *c)
 {
     if (--c->holders > 0)
         return;
-    store_give_back(&c->store, /* keep_bytes= */ false);
-    give_back(c->device, c->bytes);
+    bool was_shared = c->name.serial != 0;
+    bool is_last = was_shared ? end_shared(c) : true;
+    store_give_back(&c->store, /* keep_bytes= */ !is_last);
+    if (!was_shared)
+        give_back(c->device, c->bytes);
     free(c);
 }
 
@@ -54,4 +70,49 @@ char *chunk_map(const struct chunk *c, bool low)
         return at;
     address_release(at, c->bytes);
     return NULL;
+}
+
+/* --- Sharing --- */
+
+static void link_shared(struct chunk *c)
+{
+    c->next = shared;
+    shared = c;
+}
+
+bool chunk_share(struct chunk *c)
+{
+    if (c->name.serial != 0)
+        return true;
+    if (!cuda_share(c->device, c->bytes, &c->name))
+        return false;
+    link_shared(c);
+    return true;
+}
+
+struct chunk *chunk_find(struct shared_name name)
+{
+    struct chunk *c = shared;
+    while (c != NULL && c->name.serial != name.serial)
+        c = c->next;
+    return c;
+}
+
+struct chunk *chunk_of(const struct cuda_device *device, struct shared_name name,
+                       struct store store)
+{
+    struct chunk *c = malloc(sizeof(*c));
+    if (c == NULL) {
+        store_give_back(&store, /* keep_bytes= */ true);
+        (void)cuda_let_go(name);
+        return NULL;
+    }
+    *c = (struct chunk){.device = device,
+                        .bytes = store.bytes,
+                        .store = store,
+                        .holders = 1,
+                        .name = name};
+    if (name.serial != 0)
+        link_shared(c);
+    return c;
 }

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "sim/cuda_room.h"
+
 #define MAX_DEPTH   64
 #define API_VERSION 3020 /* what contexts of cuCtxCreate_v2 and later say */
 
@@ -89,6 +91,11 @@ static CUresult find_current(struct cuda_context **ret)
 {
     *ret = top();
     return check(*ret);
+}
+
+struct cuda_context *context_current(void)
+{
+    return check(top()) == CUDA_SUCCESS ? top() : NULL;
 }
 
 CUresult context_enter(struct cuda_call *c, struct cuda_context **ret)

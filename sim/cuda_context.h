@@ -36,6 +36,9 @@ struct cuda_context {
 CUresult context_enter(struct cuda_call *c, struct cuda_context **ret);
 CUresult context_leave(struct cuda_call *c, struct cuda_context *context, CUresult rc);
 
+/* The current context of this thread; NULL: there is none, or it was ended. Locked. */
+struct cuda_context *context_current(void);
+
 /* For who does not begin and end a call. To wait for a condition leaves the contexts unlocked while
  * it lasts: what was found before may be gone. */
 void context_lock(void);

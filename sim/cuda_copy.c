@@ -29,19 +29,19 @@ struct transfer {
 
 /* --- Addresses --- */
 
-/* Is it memory that the driver knows? */
-static bool is_known(uint64_t address, size_t bytes)
+/* Is it memory that the driver knows, and may be read or written? */
+static bool is_known(uint64_t address, size_t bytes, bool writes)
 {
-    if (range_covers(address, bytes))
+    if (range_allows(address, bytes, writes))
         return true;
     const struct host_range *r = host_find(address);
     return r != NULL && bytes <= r->bytes - (address - (uintptr_t)r->base);
 }
 
 /* False: nothing of the kind that it is said to be. */
-static bool look_up(uint64_t address, size_t bytes, enum side side, bool *ret_pageable)
+static bool look_up(uint64_t address, size_t bytes, enum side side, bool writes, bool *ret_pageable)
 {
-    *ret_pageable = !is_known(address, bytes);
+    *ret_pageable = !is_known(address, bytes, writes);
     if (!*ret_pageable)
         return true;
     return side != DEVICE && address != 0 && range_find(address) == NULL;
@@ -64,8 +64,8 @@ static void set(void *at, const struct transfer *t)
 /* What it is about may have been freed since. */
 static bool is_still_there(const struct transfer *t)
 {
-    return (t->to_pageable || is_known(t->to, t->bytes)) &&
-           (t->width > 0 || t->from_pageable || is_known(t->from, t->bytes));
+    return (t->to_pageable || is_known(t->to, t->bytes, /* writes= */ true)) &&
+           (t->width > 0 || t->from_pageable || is_known(t->from, t->bytes, /* writes= */ false));
 }
 
 static CUresult perform(struct work_item *item, int64_t *at_ns)
@@ -105,8 +105,8 @@ struct way {
 
 static CUresult copy_in(struct stream *s, const struct way *way, struct transfer *t)
 {
-    if (!look_up(t->to, t->bytes, way->to, &t->to_pageable) ||
-        !look_up(t->from, t->bytes, way->from, &t->from_pageable))
+    if (!look_up(t->to, t->bytes, way->to, /* writes= */ true, &t->to_pageable) ||
+        !look_up(t->from, t->bytes, way->from, /* writes= */ false, &t->from_pageable))
         return CUDA_ERROR_INVALID_VALUE;
     bool stage = way->is_async && t->from_pageable && !t->to_pageable && t->bytes <= STAGED;
     bool within = range_find(t->to) != NULL && range_find(t->from) != NULL;
@@ -227,7 +227,7 @@ static CUresult set_in(struct stream *s, struct transfer *t, size_t count)
 {
     if (__builtin_mul_overflow(count, t->width, &t->bytes) || t->to % t->width != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!is_known(t->to, t->bytes))
+    if (!is_known(t->to, t->bytes, /* writes= */ true))
         return CUDA_ERROR_INVALID_VALUE;
     return submit(s, t, /* stage= */ false, /* waits= */ range_find(t->to) == NULL);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "sim/cuda_code.h"
-#include "sim/cuda_session.h"
+#include "sim/cuda_room.h"
 
 CUresult cuInit(unsigned int flags)
 {

@@ -13,6 +13,7 @@ enum handle_kind {
     HANDLE_LIBRARY,
     HANDLE_KERNEL,
     HANDLE_POOL,
+    HANDLE_PHYSICAL,
 };
 
 /* A handle of an object; NULL where there is no memory. */

@@ -45,7 +45,8 @@ static CUmemLocation location_of(CUdevice device)
 static bool is_managed(CUdeviceptr pointer, size_t bytes)
 {
     const struct range *r = range_find(pointer);
-    return bytes > 0 && r != NULL && r->kind == RANGE_MANAGED && range_covers(pointer, bytes);
+    return bytes > 0 && r != NULL && r->kind == RANGE_MANAGED &&
+           range_allows(pointer, bytes, /* writes= */ false);
 }
 
 static CUresult check_location(const CUmemLocation *l)

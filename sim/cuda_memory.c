@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA: linear memory. Contracts are the driver API's own. */
+#include "sim/cuda_room.h"
 #include "sim/cuda_work.h"
 
 #define PITCH       512
@@ -83,7 +84,7 @@ static CUresult free_at(CUdeviceptr pointer)
 static bool is_pooled(CUdeviceptr pointer)
 {
     const struct range *r = range_find(pointer);
-    return r != NULL && r->kind == RANGE_POOL;
+    return r != NULL && (r->kind == RANGE_POOL || r->kind == RANGE_IMPORTED);
 }
 
 /* Waits for the context's work, as cudaFree is seen to do, unless the memory is a pool's. */

@@ -142,3 +142,71 @@ CUDA_API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool);
 CUDA_API CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *location, int type);
 CUDA_API CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, int type);
 CUDA_API CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool pool);
+
+/* --- Physical memory, and addresses for it --- */
+
+typedef unsigned long long CUmemGenericAllocationHandle;
+
+enum { CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1 };
+
+typedef struct {
+    int type;
+    int requestedHandleTypes;
+    CUmemLocation location;
+    void *win32HandleMetaData;
+    struct {
+        unsigned char compressionType;
+        unsigned char gpuDirectRDMACapable;
+        unsigned short usage;
+        unsigned char reserved[4];
+    } allocFlags;
+} CUmemAllocationProp;
+
+CUDA_API CUresult cuMemAddressReserve(CUdeviceptr *pointer, size_t bytes, size_t alignment,
+                                      CUdeviceptr hint, unsigned long long flags);
+CUDA_API CUresult cuMemAddressFree(CUdeviceptr pointer, size_t bytes);
+CUDA_API CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
+                              const CUmemAllocationProp *prop, unsigned long long flags);
+CUDA_API CUresult cuMemRelease(CUmemGenericAllocationHandle handle);
+CUDA_API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *pointer);
+CUDA_API CUresult cuMemGetAllocationGranularity(size_t *granularity,
+                                                const CUmemAllocationProp *prop, int option);
+CUDA_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
+                                                         CUmemGenericAllocationHandle handle);
+CUDA_API CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset,
+                           CUmemGenericAllocationHandle handle, unsigned long long flags);
+CUDA_API CUresult cuMemUnmap(CUdeviceptr pointer, size_t bytes);
+CUDA_API CUresult cuMemSetAccess(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *list,
+                                 size_t count);
+CUDA_API CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+                                 CUdeviceptr pointer);
+CUDA_API CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,
+                                               int type, unsigned long long flags);
+CUDA_API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
+                                                 void *shareable, int type);
+
+/* --- Memory of other processes --- */
+
+enum { CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1 };
+
+typedef struct {
+    char reserved[64];
+} CUipcMemHandle;
+
+typedef struct {
+    unsigned char reserved[64];
+} CUmemPoolPtrExportData;
+
+CUDA_API CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer);
+CUDA_API CUresult cuIpcOpenMemHandle(CUdeviceptr *pointer, CUipcMemHandle handle,
+                                     unsigned int flags);
+CUDA_API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle,
+                                        unsigned int flags);
+CUDA_API CUresult cuIpcCloseMemHandle(CUdeviceptr pointer);
+CUDA_API CUresult cuMemPoolExportToShareableHandle(void *shareable, CUmemoryPool pool, int type,
+                                                   unsigned long long flags);
+CUDA_API CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *shareable, int type,
+                                                     unsigned long long flags);
+CUDA_API CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdeviceptr pointer);
+CUDA_API CUresult cuMemPoolImportPointer(CUdeviceptr *pointer, CUmemoryPool pool,
+                                         CUmemPoolPtrExportData *data);

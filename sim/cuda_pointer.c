@@ -3,12 +3,13 @@
 #include <string.h>
 
 #include "sim/cuda_host.h"
+#include "sim/cuda_mapping.h"
 #include "sim/cuda_pool.h"
 
 /* The memory that an address lies in: the card's, or the host's as the driver knows it. */
 struct place {
-    const struct range *range;     /* NULL: the host's ... */
-    const struct host_range *host; /* ... which is here */
+    const struct range *range;          /* NULL: the host's, ... */
+    const struct reservation *reserved; /* ... or none, at a reserved address */
     CUcontext context;
     CUdevice device;
     uint64_t base;
@@ -19,19 +20,22 @@ static bool find(CUdeviceptr pointer, struct place *ret)
 {
     const struct range *a = range_find(pointer);
     const struct host_range *r = a == NULL ? host_find(pointer) : NULL;
+    const struct reservation *v = mapping_find_reservation(pointer);
     if (a != NULL)
         *ret = (struct place){.range = a,
+                              .reserved = v,
                               .context = a->context,
                               .device = a->device,
                               .base = a->base,
                               .bytes = a->bytes};
     else if (r != NULL)
-        *ret = (struct place){.host = r,
-                              .context = r->context,
+        *ret = (struct place){.context = r->context,
                               .device = r->context->device,
                               .base = (uintptr_t)r->base,
                               .bytes = r->bytes};
-    return a != NULL || r != NULL;
+    else if (v != NULL)
+        *ret = (struct place){.reserved = v, .device = CU_DEVICE_INVALID};
+    return a != NULL || r != NULL || v != NULL;
 }
 
 static bool is_of(const struct place *p, enum range_kind kind)
@@ -85,8 +89,59 @@ static CUresult get_host_pointer(const struct place *p, CUdeviceptr pointer, uin
     return CUDA_SUCCESS;
 }
 
+static const struct mapping *mapping_of(const struct place *p)
+{
+    return is_of(p, RANGE_MAPPED) ? (const struct mapping *)p->range : NULL;
+}
+
+static int handle_types_of(const struct place *p)
+{
+    const struct mapping *m = mapping_of(p);
+    return m != NULL ? m->physical->prop.requestedHandleTypes : CU_MEM_HANDLE_TYPE_NONE;
+}
+
+static bool is_rdma_capable(const struct place *p)
+{
+    const struct mapping *m = mapping_of(p);
+    return m != NULL ? m->physical->prop.allocFlags.gpuDirectRDMACapable != 0
+                     : is_of(p, RANGE_LINEAR);
+}
+
+static uint64_t block_of(const struct place *p)
+{
+    const struct mapping *m = mapping_of(p);
+    uint64_t other = p->range != NULL ? p->range->id : p->base;
+    return m != NULL ? m->physical->id : other;
+}
+
+/* That of the current context's device. */
+static int access_of(const struct place *p)
+{
+    const struct mapping *m = mapping_of(p);
+    return m != NULL ? m->access[context_current()->device] : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+}
+
+/* An address that is only reserved has a range, and nothing else. */
+static CUresult get_reserved(const struct place *p, int attribute, uint64_t *ret)
+{
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        *ret = p->reserved->base;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        *ret = p->reserved->bytes;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
 static uint64_t pool_of(const struct place *p)
 {
+    if (is_of(p, RANGE_IMPORTED))
+        return (uintptr_t)((const struct imported *)p->range)->pool->handle;
     if (!is_of(p, RANGE_POOL))
         return 0;
     return (uintptr_t)((const struct piece *)p->range)->slab->pool->handle;
@@ -96,6 +151,8 @@ static uint64_t pool_of(const struct place *p)
 static CUresult get(const struct place *p, int attribute, CUdeviceptr pointer, uint64_t *ret)
 {
     *ret = 0;
+    if (p->reserved != NULL && p->range == NULL)
+        return get_reserved(p, attribute, ret);
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
         *ret = (uintptr_t)p->context;
@@ -108,8 +165,10 @@ static CUresult get(const struct place *p, int attribute, CUdeviceptr pointer, u
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
         return get_host_pointer(p, pointer, ret);
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+        *ret = block_of(p);
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
         *ret = p->range != NULL ? p->range->id : p->base;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
@@ -122,14 +181,23 @@ static CUresult get(const struct place *p, int attribute, CUdeviceptr pointer, u
         *ret = (uint32_t)p->device;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         *ret = is_of(p, RANGE_LINEAR);
         return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+        *ret = is_rdma_capable(p);
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+        *ret = (uint64_t)handle_types_of(p);
+        return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        *ret = p->reserved != NULL ? p->reserved->base : p->base;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        *ret = p->reserved != NULL ? p->reserved->bytes : p->bytes;
+        return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
         *ret = p->base;
         return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
         *ret = p->bytes;
         return CUDA_SUCCESS;
@@ -140,7 +208,7 @@ static CUresult get(const struct place *p, int attribute, CUdeviceptr pointer, u
         *ret = pool_of(p);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        *ret = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        *ret = (uint64_t)access_of(p);
         return CUDA_SUCCESS;
     default:
         return size_of(attribute) > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

@@ -3,40 +3,12 @@
 #include <string.h>
 
 #include "sim/cuda_context.h"
+#include "sim/cuda_location.h"
 #include "sim/cuda_pool.h"
 
 #define USAGES 2U /* decompression by hardware: accepted, and nothing here */
 
 /* --- Creating --- */
-
-/* Assumed: there are no channels for fabric handles, as on a machine where nobody made them. */
-static CUresult check_handles(const CUmemPoolProps *props)
-{
-    switch (props->handleTypes) {
-    case CU_MEM_HANDLE_TYPE_NONE:
-        return CUDA_SUCCESS;
-    case CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR:
-        return props->location.type == CU_MEM_LOCATION_TYPE_HOST ? CUDA_ERROR_INVALID_VALUE
-                                                                 : CUDA_SUCCESS;
-    case CU_MEM_HANDLE_TYPE_FABRIC:
-        return CUDA_ERROR_NOT_PERMITTED;
-    default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-}
-
-static CUresult check_location(const CUmemLocation *l)
-{
-    switch (l->type) {
-    case CU_MEM_LOCATION_TYPE_DEVICE:
-        return l->id >= 0 && l->id < cuda_device_count() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-    case CU_MEM_LOCATION_TYPE_HOST:
-    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-        return CUDA_SUCCESS;
-    default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-}
 
 static bool are_zeros(const unsigned char *bytes, size_t count)
 {
@@ -55,27 +27,22 @@ static CUresult check(const CUmemPoolProps *props)
         return CUDA_ERROR_INVALID_VALUE;
     if (!are_zeros(props->reserved + 1, sizeof(props->reserved) - 1))
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult rc = check_location(&props->location);
-    return rc == CUDA_SUCCESS ? check_handles(props) : rc;
-}
-
-/* The device that a call is logged with, or none. */
-static CUresult enter(struct cuda_call *c, const CUmemPoolProps *props)
-{
-    bool has_device = props != NULL && props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-    return has_device ? cuda_enter_device(c, props->location.id) : cuda_enter(c);
+    CUresult rc = location_check(&props->location);
+    if (rc == CUDA_SUCCESS)
+        rc = location_check_handles(&props->location, props->handleTypes);
+    return rc;
 }
 
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
 {
     struct cuda_call c = {.id = CALL_cuMemPoolCreate};
-    CUresult rc = enter(&c, props);
+    CUresult rc = location_enter(&c, props != NULL ? &props->location : NULL);
     if (rc == CUDA_SUCCESS && (pool == NULL || props == NULL))
         rc = CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS)
         rc = check(props);
     context_lock();
-    struct pool *p = rc == CUDA_SUCCESS ? pool_new(props) : NULL;
+    struct pool *p = rc == CUDA_SUCCESS ? pool_new(props, /* imported= */ NULL) : NULL;
     if (rc == CUDA_SUCCESS && p == NULL)
         rc = CUDA_ERROR_OUT_OF_MEMORY;
     if (rc == CUDA_SUCCESS)
@@ -274,9 +241,9 @@ static CUresult get_access(const struct pool *p, const CUmemLocation *l, int *re
 {
     if (l->type != CU_MEM_LOCATION_TYPE_DEVICE) {
         *ret = p->device == NULL ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : 0;
-        return check_location(l);
+        return location_check(l);
     }
-    CUresult rc = check_location(l);
+    CUresult rc = location_check(l);
     if (rc == CUDA_SUCCESS)
         *ret = p->access[l->id];
     return rc;

@@ -11,7 +11,7 @@
 
 #include "sim/side_file.h"
 
-#define ROWS_VERSION 1U
+#define ROWS_VERSION 2U
 #define MIB          1048576U
 
 /* Two locks tell of a row's process: the description's that it lives, and the process's which one
@@ -89,6 +89,13 @@ static uint64_t pid_namespace(void)
     return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 
+/* All that the process of a row had. */
+static void clear(const struct cuda_rows *r, size_t row)
+{
+    shared_forget(&r->file->shared, (uint32_t)row);
+    r->file->rows[row] = (struct cuda_row){0};
+}
+
 bool cuda_rows_join(struct cuda_rows *r, const char *name)
 {
     for (size_t i = 0; i < CUDA_MAX_ROWS; i++) {
@@ -99,6 +106,7 @@ bool cuda_rows_join(struct cuda_rows *r, const char *name)
             (void)set_lock(r->fd, F_OFD_SETLK, F_UNLCK, LOCK_LIFE + i);
             continue;
         }
+        clear(r, i); /* of whoever ended before it */
         *row = (struct cuda_row){.used = 1, .pid = (uint32_t)getpid(), .pid_ns = pid_namespace()};
         (void)snprintf(row->name, sizeof(row->name), "%s", name);
         if (r->file->reach <= i)
@@ -109,12 +117,17 @@ bool cuda_rows_join(struct cuda_rows *r, const char *name)
     return false;
 }
 
+uint32_t cuda_rows_own(const struct cuda_rows *r)
+{
+    return (uint32_t)(r->own - r->file->rows);
+}
+
 void cuda_rows_leave(struct cuda_rows *r)
 {
     if (r->own == NULL)
         return;
-    size_t row = (size_t)(r->own - r->file->rows);
-    *r->own = (struct cuda_row){0};
+    uint32_t row = cuda_rows_own(r);
+    clear(r, row);
     r->own = NULL;
     (void)set_lock(r->fd, F_SETLK, F_UNLCK, LOCK_PID + row);
     (void)set_lock(r->fd, F_OFD_SETLK, F_UNLCK, LOCK_LIFE + row);
@@ -135,7 +148,7 @@ unsigned int cuda_rows_sweep(struct cuda_rows *r)
     for (size_t i = 0; i < r->file->reach; i++) {
         struct cuda_row *row = &r->file->rows[i];
         if (row->used && !is_live(r, i))
-            *row = (struct cuda_row){0};
+            clear(r, i);
         used += row->used != 0;
     }
     return used;
@@ -146,12 +159,11 @@ uint64_t cuda_rows_bytes(const struct cuda_rows *r, uint32_t gpu)
     uint64_t sum = 0;
     for (size_t i = 0; i < r->file->reach; i++)
         sum += r->file->rows[i].used ? r->file->rows[i].bytes[gpu] : 0;
-    return sum;
+    return sum + shared_bytes(&r->file->shared, gpu);
 }
 
-/* The process's id as it is known here; 0 for one that is not: of a PID namespace that is not below
- * ours. F_GETLK hides this process's own locks, and one that was lost looks the same. */
-static pid_t pid_of(const struct cuda_rows *r, size_t row)
+/* F_GETLK hides this process's own locks, and one that was lost looks the same. */
+pid_t cuda_rows_pid(const struct cuda_rows *r, uint32_t row)
 {
     const struct cuda_row *of = &r->file->rows[row];
     struct flock l = lock_at(r->fd, F_GETLK, LOCK_PID + row);
@@ -162,34 +174,42 @@ static pid_t pid_of(const struct cuda_rows *r, size_t row)
 
 /* Assumed: a process is named on the cards where it has a context; memory that it has on others is
  * nobody's by name. */
-/* cuda: the row's number, from 1. */
-static void fold_part(const struct cuda_row *row, uint32_t gpu, pid_t pid, uint32_t cuda,
-                      struct hw *hw)
+struct part {
+    uint32_t gpu, row;
+    uint64_t bytes;
+    pid_t pid;
+};
+
+static void fold_part(const struct cuda_row *row, const struct part *part, struct hw *hw)
 {
     struct hw_proc *p = hw_free_proc(hw);
-    bool is_named = pid > 0 && row->contexts[gpu] > 0;
+    bool is_named = part->pid > 0 && row->contexts[part->gpu] > 0;
     if (p == NULL)
         return;
-    *p = (struct hw_proc){.pid = is_named ? (uint32_t)pid : HW_NONE,
-                          .gpu = gpu,
+    *p = (struct hw_proc){.pid = is_named ? (uint32_t)part->pid : HW_NONE,
+                          .gpu = part->gpu,
                           .gi = HW_NONE,
                           .ci = HW_NONE,
                           .slice = HW_NONE,
                           .vf = HW_NONE,
                           .kind = is_named ? PROC_COMPUTE : PROC_HIDDEN,
-                          .cuda = cuda,
-                          .memory_mib = (uint32_t)((row->bytes[gpu] + MIB - 1) / MIB)};
+                          .cuda = part->row + 1,
+                          .memory_mib = (uint32_t)((part->bytes + MIB - 1) / MIB)};
     memcpy(p->name, row->name, sizeof(p->name));
     hw->cuda_procs++;
 }
 
-static void fold_row(struct cuda_rows *r, size_t i, struct hw *hw)
+static void fold_row(struct cuda_rows *r, uint32_t i, struct hw *hw)
 {
     const struct cuda_row *row = &r->file->rows[i];
-    pid_t pid = pid_of(r, i);
+    pid_t pid = cuda_rows_pid(r, i);
+    uint64_t bytes[HW_MAX_GPUS];
+    memcpy(bytes, row->bytes, sizeof(bytes));
+    shared_add_own_bytes(&r->file->shared, i, bytes);
     for (uint32_t gpu = 0; gpu < HW_MAX_GPUS; gpu++) {
-        if (row->contexts[gpu] > 0 || row->bytes[gpu] > 0)
-            fold_part(row, gpu, pid, (uint32_t)i + 1, hw);
+        const struct part part = {.gpu = gpu, .row = i, .bytes = bytes[gpu], .pid = pid};
+        if (row->contexts[gpu] > 0 || part.bytes > 0)
+            fold_part(row, &part, hw);
     }
 }
 
@@ -201,7 +221,7 @@ unsigned int cuda_rows_fold(struct cuda_rows *r, struct hw *hw)
     }
     hw->cuda_procs = 0;
     unsigned int used = cuda_rows_sweep(r);
-    for (size_t i = 0; i < r->file->reach; i++) {
+    for (uint32_t i = 0; i < r->file->reach; i++) {
         if (r->file->rows[i].used)
             fold_row(r, i, hw);
     }

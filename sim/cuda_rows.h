@@ -20,9 +20,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "sim/cuda_shared.h"
 #include "sim/hw.h"
 
-#define CUDA_MAX_ROWS 1024
+#define CUDA_MAX_ROWS SHARED_MAX_HOLDERS
 
 struct cuda_row {
     uint32_t used;
@@ -30,13 +31,14 @@ struct cuda_row {
     uint64_t pid_ns; /* ... which has this inode */
     char name[64];
     uint32_t contexts[HW_MAX_GPUS];
-    uint64_t bytes[HW_MAX_GPUS]; /* contexts' own included */
+    uint64_t bytes[HW_MAX_GPUS]; /* contexts' own included, shared memory not */
 };
 
 struct cuda_rows_file {
     uint32_t version;
     uint32_t reach; /* rows from here on were never used */
     struct cuda_row rows[CUDA_MAX_ROWS];
+    struct shared_pieces shared;
 };
 
 /* A process's view of the file. Zero: not open. */
@@ -54,6 +56,13 @@ bool cuda_rows_open(struct cuda_rows *r, const char *state_path);
 /* Gives this process, which has none, a row. False when all are taken. */
 bool cuda_rows_join(struct cuda_rows *r, const char *name);
 
+/* The number of this process's row, which it has. */
+uint32_t cuda_rows_own(const struct cuda_rows *r);
+
+/* The id, as this process knows it, of the process of a row; 0 for one that is not known here: of a
+ * PID namespace that is not below ours. */
+pid_t cuda_rows_pid(const struct cuda_rows *r, uint32_t row);
+
 /* Ends the row of this process, if it has one. */
 void cuda_rows_leave(struct cuda_rows *r);
 
@@ -64,7 +73,7 @@ void cuda_rows_forget(struct cuda_rows *r);
 /* Clears the rows of processes that have ended, and returns how many are in use. */
 unsigned int cuda_rows_sweep(struct cuda_rows *r);
 
-/* The bytes of all rows on a card, of processes that have ended too. */
+/* The bytes that all have on a card, and processes that have ended had. */
 uint64_t cuda_rows_bytes(const struct cuda_rows *r, uint32_t gpu);
 
 /*

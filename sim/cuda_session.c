@@ -11,7 +11,6 @@
 #include "sim/cuda_rows.h"
 #include "sim/nvml.h"
 
-#define MIB             UINT64_C(1048576)
 #define LIBRARY_VERSION 13000 /* where there is no driver */
 
 static struct session session = {.mu = PTHREAD_MUTEX_INITIALIZER};
@@ -308,124 +307,14 @@ void cuda_args(struct cuda_call *c, const char *format, ...)
     va_end(args);
 }
 
-/* --- Room --- */
+/* --- The state --- */
 
-static uint64_t total_bytes(const struct model *m)
+struct cuda_rows *cuda_lock(const struct hw **ret_hw)
 {
-    return (m->memory_mib - m->reserved_mib) * MIB;
+    return state_lock_cuda(&session.state, ret_hw);
 }
 
-/* The bytes of processes that simctl attached. */
-static uint64_t attached_bytes(const struct hw *hw, uint32_t gpu)
+void cuda_unlock(void)
 {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < hw->proc_reach; i++) {
-        const struct hw_proc *p = &hw->procs[i];
-        sum += p->pid != 0 && !p->cuda && p->gpu == gpu ? p->memory_mib * MIB : 0;
-    }
-    return sum;
-}
-
-static uint64_t free_bytes(const struct cuda_rows *rows, const struct hw *hw,
-                           const struct cuda_device *d)
-{
-    uint64_t used = cuda_rows_bytes(rows, d->gpu) + attached_bytes(hw, d->gpu);
-    return used < total_bytes(d->model) ? total_bytes(d->model) - used : 0;
-}
-
-/* Processes that have ended count until somebody needs their room. */
-static bool has_room(struct cuda_rows *rows, const struct hw *hw, const struct cuda_device *d,
-                     uint64_t bytes)
-{
-    if (bytes <= free_bytes(rows, hw, d))
-        return true;
-    (void)cuda_rows_sweep(rows);
-    return bytes <= free_bytes(rows, hw, d);
-}
-
-static bool is_used_by_others(struct cuda_rows *rows, const struct hw *hw, uint32_t gpu)
-{
-    (void)cuda_rows_sweep(rows);
-    for (size_t i = 0; i < hw->proc_reach; i++) {
-        const struct hw_proc *p = &hw->procs[i];
-        if (p->pid != 0 && !p->cuda && p->gpu == gpu && p->kind != PROC_GRAPHICS)
-            return true;
-    }
-    for (size_t i = 0; i < rows->file->reach; i++) {
-        const struct cuda_row *row = &rows->file->rows[i];
-        if (row != rows->own && row->used && row->contexts[gpu] > 0)
-            return true;
-    }
-    return false;
-}
-
-static bool may_have_contexts(struct cuda_rows *rows, const struct hw *hw, uint32_t index)
-{
-    switch (hw->gpus[index].compute_mode) {
-    case CU_COMPUTEMODE_PROHIBITED:
-        return false;
-    case CU_COMPUTEMODE_EXCLUSIVE_PROCESS:
-        return !is_used_by_others(rows, hw, index);
-    default:
-        return true;
-    }
-}
-
-static CUresult reserve(struct cuda_rows *rows, const struct hw *hw, const struct cuda_device *d,
-                        uint64_t bytes, unsigned int contexts)
-{
-    const struct hw_gpu *gpu = &hw->gpus[d->gpu];
-    if (gpu->lost || gpu->removed || gpu->mig_current)
-        return CUDA_ERROR_DEVICE_UNAVAILABLE;
-    if (contexts > 0 && !may_have_contexts(rows, hw, d->gpu))
-        return CUDA_ERROR_DEVICE_UNAVAILABLE;
-    if (!has_room(rows, hw, d, bytes))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    rows->own->contexts[d->gpu] += contexts;
-    rows->own->bytes[d->gpu] += bytes;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuda_reserve(const struct cuda_device *d, uint64_t bytes, unsigned int contexts)
-{
-    const struct hw *hw = NULL;
-    struct cuda_rows *rows = state_lock_cuda(&session.state, &hw);
-    CUresult rc =
-        rows != NULL ? reserve(rows, hw, d, bytes, contexts) : CUDA_ERROR_OPERATING_SYSTEM;
     state_unlock(&session.state);
-    return rc;
-}
-
-void cuda_give_back(const struct cuda_device *d, uint64_t bytes, unsigned int contexts)
-{
-    const struct hw *hw = NULL;
-    struct cuda_rows *rows = state_lock_cuda(&session.state, &hw);
-    if (rows != NULL) {
-        rows->own->contexts[d->gpu] -= contexts;
-        rows->own->bytes[d->gpu] -= bytes;
-    }
-    state_unlock(&session.state);
-}
-
-CUresult cuda_room(const struct cuda_device *d, size_t *ret_free, size_t *ret_total)
-{
-    const struct hw *hw = NULL;
-    struct cuda_rows *rows = state_lock_cuda(&session.state, &hw);
-    if (rows != NULL) {
-        (void)cuda_rows_sweep(rows);
-        *ret_free = free_bytes(rows, hw, d);
-        *ret_total = total_bytes(d->model);
-    }
-    state_unlock(&session.state);
-    return rows != NULL ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
-}
-
-CUresult cuda_gpu_now(const struct cuda_device *d, struct hw_gpu *ret)
-{
-    const struct hw *hw = NULL;
-    struct cuda_rows *rows = state_lock_cuda(&session.state, &hw);
-    if (rows != NULL)
-        *ret = hw->gpus[d->gpu];
-    state_unlock(&session.state);
-    return rows != NULL ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }

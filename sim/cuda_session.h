@@ -65,16 +65,6 @@ uint32_t cuda_row(void);
 /* The driver's version of CUDA, as 1000 × major + 10 × minor; needs no cuInit. */
 int cuda_driver_version(void);
 
-/*
- * Takes room on a card, and with it contexts, for this process: OUT_OF_MEMORY where there is no
- * room, DEVICE_UNAVAILABLE where the card is gone, cut into instances, or another process's alone.
- * What a process has is free with its end.
- */
-CUresult cuda_reserve(const struct cuda_device *d, uint64_t bytes, unsigned int contexts);
-void cuda_give_back(const struct cuda_device *d, uint64_t bytes, unsigned int contexts);
-
-/* The bytes that programs can have of a card, and what is left of them. */
-CUresult cuda_room(const struct cuda_device *d, size_t *ret_free, size_t *ret_total);
-
-/* The card as it is now (its compute mode, say). */
-CUresult cuda_gpu_now(const struct cuda_device *d, struct hw_gpu *ret);
+/* Locks the state for what CUDA's processes have (state_lock_cuda); cuda_unlock in any case. */
+struct cuda_rows *cuda_lock(const struct hw **ret_hw);
+void cuda_unlock(void);

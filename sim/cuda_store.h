@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where the bytes of cards' memory are: in files without a name, which are in the host's memory and
- * have room only where something was written. One of them is for all of the process; what other
- * processes are to have by a descriptor is in a file of its own.
+ * have room only where something was written. One of them is for all of the process. What other
+ * processes are to have by a descriptor is in files of its own, which have a head: a page that tells
+ * what they are.
  *
  * Guarded by the contexts' lock.
  */
@@ -10,16 +11,48 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+#define STORE_HEAD 4096U
+
+struct store_file {
+    int fd;
+    unsigned int refs; /* its maker's, and one of each part */
+    uint64_t end,
+        parts; /* new parts are put behind the others, from the beginning if there are none */
+    bool is_foreign;
+    void *head; /* mapped; NULL: it has none */
+};
 
 /* A part of a file. */
 struct store {
-    int fd;
+    struct store_file *file;
     uint64_t offset, bytes;
-    bool is_own; /* the file is this part's alone: its descriptor is closed with it */
 };
 
-/* A new part, of zeros, in the process's file. False: the system has no more. */
-bool store_take(uint64_t bytes, struct store *ret);
+/* A file with a head of zeros; NULL: the system has no more. */
+struct store_file *store_file_new(void);
+
+/* The file with a head behind a descriptor, which stays the caller's, of whichever process; NULL: it is
+ * none that anybody made with store_file_new. */
+struct store_file *store_file_open(int fd);
+
+/* Has it as many bytes behind the head? They stay. */
+bool store_file_has(const struct store_file *f, uint64_t bytes);
+
+/* The file behind a descriptor of a process, of which the head is not looked at; NULL: the system does
+ * not let us. */
+struct store_file *store_file_of(pid_t pid, int fd);
+
+/* One reference more, and one less; NULL is none. */
+void store_file_ref(struct store_file *f);
+void store_file_unref(struct store_file *f);
+
+/* A new part, of zeros; with NULL in the process's file. False: the system has no more. */
+bool store_take(struct store_file *f, uint64_t bytes, struct store *ret);
+
+/* The part of another process's file that is there. */
+struct store store_at(struct store_file *f, uint64_t offset, uint64_t bytes);
 
 /* Gives it back, with its bytes unless others go on using them. */
 void store_give_back(struct store *s, bool keep_bytes);

@@ -47,9 +47,10 @@ image() { # NAME TITLE [--for-drivers] [--limiter LIBRARY]... [--with PROGRAM]..
     say "$IMAGE_PREFIX/$name:$tag $(cat "build/images/$name.digest") $(stat -c %s "build/images/$name.oci.tar") bytes"
 }
 
-# What was built of the limiter; an agent without it limits no share.
+# The limiter, where both of its libraries were built; an agent without it limits no share.
 limiter=()
-for library in build/release/limiter/*.so; do [ ! -e "$library" ] || limiter+=(--limiter "$library"); done
+for library in build/release/limiter/libcleave-{cuda,nvml}.so; do [ ! -e "$library" ] || limiter+=(--limiter "$library"); done
+[ ${#limiter[@]} = 4 ] || limiter=()
 
 mkdir -p build/images
 image cleave-controller "Cleave's controller" --user 65532:65532

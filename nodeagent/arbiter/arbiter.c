@@ -180,7 +180,8 @@ static unsigned list_claims(struct arbiter *a, struct container *c, struct turns
         ret[c->n] = (struct turns_claim){.card = number,
                                          .percent = card->percent,
                                          .priority = card->priority,
-                                         .is_capped = card->is_capped != 0};
+                                         .is_capped = card->is_capped != 0,
+                                         .turn = card->turn};
         c->claims[c->n++] = i;
     }
     return c->n;
@@ -311,7 +312,7 @@ static void hear(struct arbiter *a, unsigned slot, unsigned claim, const struct 
         turns_serve(a->turns, slot, claim, m->slot);
         break;
     case SHARE_WANT:
-        turns_want(a->turns, slot, claim, m->slot, now_ns(a));
+        turns_want(a->turns, slot, claim, m->slot);
         break;
     case SHARE_DRAINED:
     case SHARE_IDLE:

@@ -6,25 +6,51 @@
 
 #include "limiter/region.h"
 
-/* Some of the members of a share, by their numbers, which are below REGION_MAX_PROCESSES. */
+/*
+ * Some of the processes of one container, by their slots in usage (below REGION_MAX_PROCESSES). A
+ * plain value; zero is the empty set.
+ */
 struct member_set {
     uint64_t words[REGION_MAX_PROCESSES / 64];
 };
 
-static inline void member_set_put(struct member_set *m, unsigned i)
+#define MEMBER_WORDS (REGION_MAX_PROCESSES / 64)
+
+static inline void member_set_put(struct member_set *s, unsigned member)
 {
-    m->words[i / 64] |= UINT64_C(1) << (i % 64);
+    s->words[member / 64] |= UINT64_C(1) << member % 64;
 }
 
-static inline void member_set_drop(struct member_set *m, unsigned i)
+static inline void member_set_drop(struct member_set *s, unsigned member)
 {
-    m->words[i / 64] &= ~(UINT64_C(1) << (i % 64));
+    s->words[member / 64] &= ~(UINT64_C(1) << member % 64);
 }
 
-static inline bool member_set_is_empty(const struct member_set *m)
+static inline bool member_set_has(const struct member_set *s, unsigned member)
 {
-    for (unsigned i = 0; i < REGION_MAX_PROCESSES / 64; i++)
-        if (m->words[i])
-            return false;
-    return true;
+    return s->words[member / 64] >> member % 64 & 1;
+}
+
+static inline bool member_set_is_empty(const struct member_set *s)
+{
+    uint64_t any = 0;
+    for (unsigned i = 0; i < MEMBER_WORDS; i++)
+        any |= s->words[i];
+    return any == 0;
+}
+
+static inline void member_set_add(struct member_set *s, const struct member_set *more)
+{
+    for (unsigned i = 0; i < MEMBER_WORDS; i++)
+        s->words[i] |= more->words[i];
+}
+
+/* Those of a that are not in b. */
+static inline struct member_set member_set_without(const struct member_set *a,
+                                                   const struct member_set *b)
+{
+    struct member_set left;
+    for (unsigned i = 0; i < MEMBER_WORDS; i++)
+        left.words[i] = a->words[i] & ~b->words[i];
+    return left;
 }

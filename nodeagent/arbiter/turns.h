@@ -1,34 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "limiter/region.h"
+#include "nodeagent/arbiter/turns_types.h"
 
 /*
  * Who may put work on a card when: one container at a time, for a turn, while several want it. Pure
  * but for what it remembers: the caller has the clock, tells what happens, and carries out what
- * changes. Docs: docs/adr/0051.
+ * changes. Why so: docs/adr/0052-turns-on-a-card.md and 0053-who-is-next.md.
  *
- * A share is one container; a claim is its part of one card. While one claim of a card is active and
- * not capped, its gate is open and no call is wanted. Otherwise the active claims take turns, in the
- * order of what each was charged, divided by its weight. Charged is the time from the grant until
- * every member (process) has said that the card has done its work, so that whoever overruns waits
- * longer. Times are nanoseconds of any steady clock.
+ * A share is one container; a claim is its part of one card; a member is one of its processes, and
+ * known once it serves: has a context on the card. While one claim of a card is active and not
+ * capped, its gate is open and no call is wanted. Otherwise the active claims take turns. The card's
+ * time is due to them by their weights, and charged to the one that has the turn, from the grant until
+ * each of its members has said that the card has done its work: who overruns waits longer. Times are
+ * nanoseconds of any steady clock.
  *
- * One thread at a time.
+ * One thread at a time. Whatever members say, or leave out, no gate stays closed for ever.
  */
 struct turns;
-
-struct turns_claim {
-    unsigned card;     /* of the node, below TURNS_MAX_CARDS */
-    unsigned percent;  /* 0: no guarantee */
-    unsigned priority; /* 0 high, 1 low */
-    bool is_capped;    /* never more than its percent, also alone */
-};
-
-enum { TURNS_MAX_CARDS = 64, TURNS_MAX_SHARES = 2048 };
 
 struct turns *turns_new(void);
 struct turns *turns_free(struct turns *t);
@@ -43,7 +32,7 @@ void turns_remove(struct turns *t, unsigned share);
 /* What a member of a share says, or that it has ended. Unknown shares, members beyond
  * REGION_MAX_PROCESSES and claims that there are none are passed over. */
 void turns_serve(struct turns *t, unsigned share, unsigned claim, unsigned member);
-void turns_want(struct turns *t, unsigned share, unsigned claim, unsigned member, int64_t now);
+void turns_want(struct turns *t, unsigned share, unsigned claim, unsigned member);
 void turns_answer(struct turns *t, unsigned share, unsigned claim, unsigned member, uint32_t turn,
                   bool is_idle);
 void turns_gone(struct turns *t, unsigned share, unsigned member);
@@ -52,19 +41,8 @@ void turns_gone(struct turns *t, unsigned share, unsigned member);
  * again though nothing happens; -1: never. */
 int64_t turns_step(struct turns *t, int64_t now);
 
-/* What is to be carried out. */
-struct turns_change {
-    unsigned share, claim;
-    enum share_gate gate;
-    uint32_t turn;
-    int64_t ends; /* of GATE_TURN */
-};
-/* Takes the next one. False: there is none. */
+/* Takes what is to be carried out next, in this order. False: there is nothing. */
 bool turns_next_change(struct turns *t, struct turns_change *ret);
 
-/* What a claim has been charged in all, and how often it did not finish in time. */
-struct turns_sums {
-    int64_t held_ns;
-    uint64_t overruns;
-};
+/* Zero for claims that there are none. */
 struct turns_sums turns_sums(const struct turns *t, unsigned share, unsigned claim);

@@ -114,4 +114,3 @@ def test_thirty_and_seventy_percent_are_thirty_and_seventy(node):
     assert end - begin > 5000, "both ran at the same time"
     small, large = (done(c, begin, end) for c in counts)
     assert 25 < 100 * small / (small + large) < 35, (small, large)
-    assert small + large > 0.9 * (end - begin), "kernels of a millisecond"

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What holds a container to its share, on a stub of the kubelet: the files that the agent and a container have in common, the
 libraries that the container gets in place of the driver's, and what is left of them when the pod, or the agent, is gone. The
-libraries are stand-ins, since nothing loads them here."""
+libraries are stand-ins, but where a process of the container uses the card: that one is in the container's mounts, with the
+limiter that was built, on the simulated driver."""
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -11,7 +13,9 @@ import random
 import re
 import socket
 import struct
+import sys
 import uuid
+from pathlib import Path
 
 import pytest
 from conftest import wait_for
@@ -20,7 +24,11 @@ from kubelet_stub import Refused, grpc, kubelet  # noqa: F401
 from stack import rig  # noqa: F401
 from test_fractional_stub import GPU, PODS_END_S, SEED, Shares, fractional
 
-MIB = 1 << 20
+ROOT = Path(__file__).resolve().parents[2]
+sys.path += [str(ROOT / "test" / folder) for folder in ("sim", "limiter")]
+from container import BUILT, ENTER  # noqa: E402
+from cuda import MIB, OUT_OF_MEMORY, Client  # noqa: E402
+
 # limiter/region.h
 TERMS = struct.Struct("=QIIIIII96x")
 CARD = struct.Struct("=16sQQIIIIIIQ64x")
@@ -106,6 +114,22 @@ class Limited(Shares):
         self.env(pod, len(self.names(pod)) - 1)
         return terms_of(self.folder(pod))
 
+    @contextlib.contextmanager
+    def process(self, pod):
+        """Of the pod's container, with the context of its first card."""
+        place = self.folders.parent / f"container-{uuid.uuid4().hex[:8]}"
+        (place / "scratch").mkdir(parents=True)
+        (place / "share").symlink_to(self.folder(pod))
+        machine = type("Machine", (), {"env": {**os.environ, **self.node.env}})
+        enter = ["unshare", "--mount", "sh", "-c", ENTER, "container", str(place), str(BUILT / "limiter"), str(BUILT / "sim")]
+        client = Client(machine, *enter, LIBCUDA="libcuda.so.1")
+        try:
+            assert client.says("cu.init(0)") is None
+            yield client
+        finally:
+            if client.process.poll() is None:
+                client.kill()
+
     def versions(self):
         return sorted(p.name for p in self.lib.iterdir())
 
@@ -143,6 +167,23 @@ def test_a_container_finds_its_limits_and_the_limiter_where_the_driver_was(node)
     assert says_hello(node.folder(pod))
     node.end(pod)
     wait_for(node.is_empty, PODS_END_S, "nothing to be left")
+
+
+def test_a_process_of_the_container_has_what_its_pod_asked_for_and_no_more(node):
+    pods = [node.pod(name, gpumem=3000) for name in ("a", "b")]
+    for pod in pods:
+        node.limits(pod)
+    with node.process(pods[0]) as first, node.process(pods[0]) as second, node.process(pods[1]) as neighbour:
+        assert first.says("cu('cuDeviceTotalMem_v2', c.c_size_t, 0)") == 3000 * MIB
+        assert first.says(f"cu.alloc({2000 * MIB}) > 0")
+        assert second.says(f"cu.alloc({2000 * MIB})") == -OUT_OF_MEMORY
+        assert neighbour.says(f"cu.alloc({2000 * MIB}) > 0")
+        node.node.agent.kill()
+        assert second.says(f"cu.alloc({2000 * MIB})") == -OUT_OF_MEMORY, "what holds them needs no agent"
+        node.host.start(**node.flags)
+        wait_for(lambda: says_hello(node.folder(pods[0])), 30, "the next agent to listen")
+        first.kill()
+        assert second.says(f"cu.alloc({2000 * MIB}) > 0")
 
 
 def test_no_other_user_of_the_host_reaches_a_containers_files(node):

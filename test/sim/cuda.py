@@ -14,6 +14,7 @@ OUT = pathlib.Path(__file__).resolve().parents[2] / "build" / os.environ.get("VA
 INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, UNAVAILABLE, NO_DEVICE, INVALID_DEVICE = 1, 2, 3, 46, 100, 101
 INVALID_CONTEXT, NOT_FOUND, DESTROYED, NOT_SUPPORTED = 201, 500, 709, 801
 INVALID_IMAGE, NO_BINARY, INVALID_PTX, UNSUPPORTED_PTX, FILE_NOT_FOUND, INVALID_HANDLE, NOT_READY = 200, 209, 218, 222, 301, 400, 600
+MAP_FAILED = 205
 ALREADY_REGISTERED, NOT_REGISTERED, TOO_LARGE, NOT_PERMITTED, OUT_OF_RESOURCES = 712, 713, 720, 800, 701
 ILLEGAL_ADDRESS = 700
 FOREVER = 2**64 - 1
@@ -44,6 +45,22 @@ class PoolProps(c.Structure):
 
     def __init__(self, **values):
         super().__init__(**{"allocType": 1, "type": 1, **values})
+
+
+class Prop(c.Structure):
+    """CUmemAllocationProp: by default of device 0, and for this process alone."""
+
+    _fields_ = [("kind", c.c_int), ("handles", c.c_int), ("type", c.c_int), ("id", c.c_int), ("security", c.c_void_p)]
+    _fields_ += [("compression", c.c_ubyte), ("rdma", c.c_ubyte), ("usage", c.c_ushort), ("reserved", c.c_ubyte * 4)]
+
+    def __init__(self, **values):
+        super().__init__(**{"kind": 1, "type": 1, **values})
+
+
+class Data(c.Structure):
+    """The 64 bytes of CUipcMemHandle and CUmemPoolPtrExportData, which mean nothing to a program."""
+
+    _fields_ = [("bytes", c.c_ubyte * 64)]
 
 
 class CudaError(Exception):
@@ -125,6 +142,53 @@ class Cuda:
     def alloc(self, size):
         return self("cuMemAlloc_v2", c.c_uint64, size)
 
+    def create(self, size, **prop):
+        """A handle of physical memory."""
+        return self("cuMemCreate", c.c_uint64, size, c.byref(Prop(**prop)), 0)
+
+    def map(self, handle, size, at=None):
+        """Its memory at an address, which device 0 may read and write."""
+        at = self("cuMemAddressReserve", c.c_uint64, size, 0, 0, 0) if at is None else at
+        self("cuMemMap", at, size, 0, handle, 0)
+        self("cuMemSetAccess", at, size, c.byref(Access(Location(1, 0), 3)), 1)
+        return at
+
+    def export(self, handle):
+        return self("cuMemExportToShareableHandle", c.c_int, handle, 1, 0)
+
+    def from_process(self, pid, fd):
+        """A handle of what another process exported: its descriptor, as if it had been sent here."""
+        own = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDWR)
+        try:
+            return self("cuMemImportFromShareableHandle", c.c_uint64, own, 1)
+        finally:
+            os.close(own)
+
+    def ipc(self, pointer):
+        """A handle of linear memory, as bytes."""
+        found = Data()
+        self("cuIpcGetMemHandle", c.byref(found), pointer)
+        return bytes(found)
+
+    def open(self, handle, flags=1):
+        return self("cuIpcOpenMemHandle_v2", c.c_uint64, Data.from_buffer_copy(handle), flags)
+
+    def export_pointer(self, pointer):
+        found = Data()
+        self("cuMemPoolExportPointer", c.byref(found), pointer)
+        return bytes(found)
+
+    def import_pointer(self, pool, data):
+        return self("cuMemPoolImportPointer", c.c_uint64, pool, c.byref(Data.from_buffer_copy(data)))
+
+    def write(self, at, data):
+        self("cuMemcpyHtoD_v2", at, data, len(data))
+
+    def read(self, at, size):
+        found = c.create_string_buffer(size)
+        self("cuMemcpyDtoH_v2", found, at, size)
+        return found.raw
+
     def free(self):
         return self("cuMemGetInfo_v2", c.c_size_t, c.c_size_t)[0]
 
@@ -164,7 +228,7 @@ class Client:
 def serve():
     """Answers each line with the value of its expression, or the number of CUDA's code, negative."""
     known = {"cu": Cuda(), "c": c, "os": os, "threading": threading, "FOREVER": FOREVER, "Location": Location, "Access": Access}
-    known.update(PoolProps=PoolProps)
+    known.update(PoolProps=PoolProps, Prop=Prop, Data=Data)
     for line in sys.stdin:
         try:
             answer = eval(line, known)
