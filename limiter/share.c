@@ -208,8 +208,7 @@ static void clear_own(void)
 {
     for (unsigned int i = 0; i < reach(); i++) {
         const struct peer p = process_of(i);
-        if (p.pid == self.own.pid && p.pid_ns == self.own.pid_ns &&
-            p.started == self.own.started)
+        if (p.pid == self.own.pid && p.pid_ns == self.own.pid_ns && p.started == self.own.started)
             clear(i);
     }
 }

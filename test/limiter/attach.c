@@ -40,7 +40,8 @@ static int count(int said, int n)
 int main(int argc, char **argv)
 {
     static pid_t pids[MAX_PROCESSES];
-    int said[2], hold[2], n = argc > 1 ? atoi(argv[1]) : 0, m = argc > 2 ? atoi(argv[2]) : 0;
+    int said[2], hold[2], n = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 0,
+                          m = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0;
     if (n > MAX_PROCESSES || m > n || pipe(said) != 0 || pipe(hold) != 0)
         return 2;
     (void)alarm(200);

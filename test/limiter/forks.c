@@ -72,7 +72,7 @@ static int fork_one(const char *program, int anew)
 int main(int argc, char **argv)
 {
     pthread_t threads[THREADS];
-    int good = 0, n = argc > 1 ? atoi(argv[1]) : 0;
+    int good = 0, n = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 0;
     void *bad = NULL;
     (void)alarm(200);
     if (argc > 1 && strcmp(argv[1], "child") == 0)

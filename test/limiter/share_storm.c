@@ -70,10 +70,10 @@ int main(int argc, char **argv)
     int bad = 0, status = 0;
     if (argc != 3)
         return 2;
-    rounds = atoi(argv[2]);
+    rounds = (int)strtol(argv[2], NULL, 10);
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     (void)alarm(200);
-    for (int i = 1; i < atoi(argv[1]); i++) {
+    for (int i = 1; i < (int)strtol(argv[1], NULL, 10); i++) {
         if (fork() == 0)
             _exit(use());
     }

@@ -137,13 +137,15 @@ int main(int argc, char **argv)
 {
     pid_t pids[MAX_PROCESSES];
     int report[2];
-    if (argc != 5 || pipe(report) != 0 || fcntl(report[1], F_SETFL, O_NONBLOCK) != 0)
+    if (argc != 5 || strtol(argv[2], NULL, 10) > MAX_PROCESSES || pipe(report) != 0 ||
+        fcntl(report[1], F_SETFL, O_NONBLOCK) != 0)
         return 2;
     seed = (unsigned int)strtoul(argv[1], NULL, 10);
-    int n = atoi(argv[2]), kills = atoi(argv[3]), reports = atoi(argv[4]);
+    int n = (int)strtol(argv[2], NULL, 10), kills = (int)strtol(argv[3], NULL, 10),
+        reports = (int)strtol(argv[4], NULL, 10);
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     (void)alarm(200);
-    for (int i = 0; i < n && i < MAX_PROCESSES; i++)
+    for (int i = 0; i < n; i++)
         pids[i] = start(report);
     for (int i = 0; i < kills; i++) {
         int at = (int)any((unsigned int)n);
