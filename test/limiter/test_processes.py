@@ -10,7 +10,7 @@ import pytest
 from compiled import SMALL_UUID, program, small_cuda
 from conftest import OUT
 from container import MAX_PROCESSES, Box
-from cuda import CONTEXT, MIB, NOT_INITIALIZED, OUT_OF_MEMORY
+from cuda import CONTEXT, MIB, NOT_INITIALIZED, OUT_OF_MEMORY, Client
 
 SHARE = {"mib": 3000, "context": CONTEXT}
 LOCK, REACH = 24, 20  # of usage
@@ -213,6 +213,42 @@ def test_a_process_that_was_killed_while_it_took_its_slot_leaves_it_to_the_next(
     write_word(shared, REACH - 4, 0)  # the word before it is spare
     assert struct.unpack_from("<I", (shared.share / "usage").read_bytes(), REACH) == (0,)
     assert shared.worker().says("cu.free()") == 3000 * MIB - CONTEXT and list(shared.taken()) == [0]
+
+
+# --- Other PID namespaces ---
+
+
+@pytest.fixture
+def sandboxed(shared):
+    """sandboxed(*more): a process with CUDA in a PID namespace of its own, as a sandbox makes it."""
+    if subprocess.run(["unshare", "--pid", "--fork", "true"], capture_output=True).returncode != 0:
+        pytest.skip("no PID namespace can be made here")
+
+    def start(*more):
+        shared.clients.append(Client(shared.machine, *shared.enter, "unshare", "--pid", "--fork", "--kill-child", *more, LIBCUDA="libcuda.so.1"))
+        assert shared.clients[-1].says("[cu.init(0), os.getpid()][1]") == 1
+        return shared.clients[-1]
+
+    return start
+
+
+@pytest.mark.parametrize("more", [[], ["--mount-proc"]])
+def test_processes_of_pid_namespaces_of_their_own_are_not_taken_for_each_other(shared, sandboxed, more):
+    """Their pids are the same, and where /proc was not mounted anew it shows neither of them by its own."""
+    outside, first = shared.worker(), sandboxed(*more)
+    first.says(f"cu.alloc({1000 * MIB})")
+    second = sandboxed(*more)
+    for one in (outside, second, first):
+        assert one.says("cu.free()") == 2000 * MIB - 3 * CONTEXT
+    assert second.says(f"cu.alloc({1000 * MIB})") == -OUT_OF_MEMORY and outside.says(f"cu.alloc({1000 * MIB})") == -OUT_OF_MEMORY
+
+
+def test_what_a_process_of_another_pid_namespace_had_stays_taken_when_it_has_ended(shared, sandboxed):
+    """Nobody can see that it has: a limit of this way to count (limiter/share.h)."""
+    outside, inside = shared.worker(), sandboxed()
+    inside.says(f"cu.alloc({1000 * MIB})")
+    inside.kill()
+    assert outside.says("cu.free()") == 2000 * MIB - 2 * CONTEXT
 
 
 # --- Many ---
