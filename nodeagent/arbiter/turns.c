@@ -26,7 +26,7 @@ struct turns *turns_new(void)
     struct turns *t = xcalloc(1, sizeof(*t));
     t->last_changed = &t->changed;
     for (unsigned i = 0; i < TURNS_MAX_CARDS; i++) {
-        t->cards[i].low = TURNS_NEVER;
+        t->cards[i].low = t->cards[i].next = TURNS_NEVER;
         t->cards[i].contended = -LINGER;
     }
     return t;
@@ -74,6 +74,7 @@ static void begin(struct turns *t, struct share *s, struct claim *c, const struc
                         .waiting = TURNS_NEVER,
                         .idle = now};
     *XPUSH(card->claims, card->n) = c;
+    card->is_due = true;
     gate_begin(t, c);
 }
 
@@ -96,6 +97,7 @@ void turns_change(struct turns *t, unsigned share, const struct turns_claim *cla
     for (unsigned i = 0; s && i < s->n; i++) {
         assert(s->claims[i].spec.card == claims[i].card);
         s->claims[i].spec = bounded(claims[i]);
+        s->claims[i].card->is_due = true;
     }
 }
 
@@ -106,6 +108,7 @@ static void leave_card(struct claim *c)
     while (card->claims[i] != c)
         i++;
     card->claims[i] = card->claims[--card->n];
+    card->is_due = true;
     if (card->holder == c)
         card->holder = NULL;
     if (card->kept == c->share)
@@ -141,7 +144,10 @@ void turns_remove(struct turns *t, unsigned share)
 static struct claim *find_for(const struct turns *t, unsigned share, unsigned claim,
                               unsigned member)
 {
-    return member < REGION_MAX_PROCESSES ? find_claim(t, share, claim) : NULL;
+    struct claim *c = member < REGION_MAX_PROCESSES ? find_claim(t, share, claim) : NULL;
+    if (c)
+        c->card->is_due = true;
+    return c;
 }
 
 void turns_serve(struct turns *t, unsigned share, unsigned claim, unsigned member)
@@ -169,8 +175,10 @@ void turns_answer(struct turns *t, unsigned share, unsigned claim, unsigned memb
 void turns_gone(struct turns *t, unsigned share, unsigned member)
 {
     struct share *s = member < REGION_MAX_PROCESSES ? find(t, share) : NULL;
-    for (unsigned i = 0; s && i < s->n; i++)
+    for (unsigned i = 0; s && i < s->n; i++) {
         gate_gone(&s->claims[i], member);
+        s->claims[i].card->is_due = true;
+    }
 }
 
 /* --- Who takes part --- */
@@ -435,43 +443,87 @@ static int64_t due(const struct claim *c, int64_t now)
     return at < other ? at : other;
 }
 
-static int64_t next_call(const struct card *card, int64_t now)
+static void set_next(struct card *card, int64_t now)
 {
-    int64_t first = TURNS_NEVER;
+    card->next = TURNS_NEVER;
     EACH_CLAIM(card, c)
     {
         int64_t at = due(c, now);
-        first = at < first ? at : first;
+        card->next = at < card->next ? at : card->next;
     }
-    return first;
 }
 
 /* --- Steps --- */
 
 #define EACH_CARD(t, card)                                                                         \
-    for (struct card *card = (t)->cards; card < (t)->cards + TURNS_MAX_CARDS; card++)              \
-        if (card->n > 0)
+    for (struct card *card = (t)->cards; card < (t)->cards + TURNS_MAX_CARDS; card++)
 
-int64_t turns_step(struct turns *t, int64_t now)
+#define EACH_DUE(t, card) EACH_CARD(t, card) if (card->is_due)
+
+static bool has_several(const struct card *card)
 {
-    int64_t next = TURNS_NEVER;
+    EACH_CLAIM(card, c)
+    {
+        if (c->share->n > 1)
+            return true;
+    }
+    return false;
+}
+
+/* A card is decided upon when something was said about it or its time has come; and all are, when a
+ * container has several of them. */
+static void find_due(struct turns *t, int64_t now)
+{
+    bool all = false;
     EACH_CARD(t, card)
+    {
+        card->is_due = card->is_due || now >= card->next;
+        all = all || (card->is_due && has_several(card));
+    }
+    if (!all)
+        return;
+    EACH_CARD(t, card)
+    {
+        card->is_due = card->n > 0;
+    }
+}
+
+static void decide(struct turns *t, int64_t now)
+{
+    EACH_DUE(t, card)
     {
         ledger_charge(card, now);
         settle(t, card, now);
     }
-    EACH_CARD(t, card)
-    follow_holder(t, card, now);
-    EACH_CARD(t, card)
-    follow_kept(t, card, now);
-    EACH_CARD(t, card)
-    choose(t, card, now);
-    EACH_CARD(t, card)
+    EACH_DUE(t, card)
+    {
+        follow_holder(t, card, now);
+    }
+    EACH_DUE(t, card)
+    {
+        follow_kept(t, card, now);
+    }
+    EACH_DUE(t, card)
+    {
+        choose(t, card, now);
+    }
+    EACH_DUE(t, card)
     {
         set_gates(t, card, now);
         ledger_watch(card, now);
-        int64_t at = next_call(card, now);
-        next = at < next ? at : next;
+        set_next(card, now);
+        card->is_due = false;
+    }
+}
+
+int64_t turns_step(struct turns *t, int64_t now)
+{
+    int64_t next = TURNS_NEVER;
+    find_due(t, now);
+    decide(t, now);
+    EACH_CARD(t, card)
+    {
+        next = card->next < next ? card->next : next;
     }
     return next == TURNS_NEVER ? -1 : next;
 }
