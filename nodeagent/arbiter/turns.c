@@ -266,7 +266,7 @@ static bool must_end(struct turns *t, struct claim *holder, int64_t now)
     if (ledger_is_throttled(holder) || (next && !choice_is_before(holder, next, now)))
         return true;
     holder->card->holds_floor = false;
-    gate_extend(t, holder, now + ledger_quantum(holder));
+    gate_extend(t, holder, ledger_ends(holder, now));
     return false;
 }
 
@@ -349,17 +349,17 @@ static void give_up_cards(struct turns *t, const struct share *s)
 
 static void grant_all(struct turns *t, struct share *s, int64_t now)
 {
-    int64_t longest = 0;
+    int64_t last = now;
     EACH_NEEDED(s, c)
     {
         if (!is_free(c->card, s))
             return;
-        int64_t quantum = ledger_quantum(c);
-        longest = quantum > longest ? quantum : longest;
+        int64_t ends = ledger_ends(c, now);
+        last = ends > last ? ends : last;
     }
     EACH_NEEDED(s, c)
     {
-        grant(t, c, now + (ledger_is_capped(c) ? ledger_quantum(c) : longest), now);
+        grant(t, c, ledger_is_capped(c) ? ledger_ends(c, now) : last, now);
     }
 }
 
@@ -403,7 +403,7 @@ static void give(struct turns *t, struct claim *c, int64_t now)
     if (choice_needs_turn(c) && choice_is_gang(c->share))
         begin_gang(t, c->share, now);
     else if (choice_needs_turn(c))
-        grant(t, c, now + ledger_quantum(c), now);
+        grant(t, c, ledger_ends(c, now), now);
     else if (now >= c->card->contended + LINGER)
         gate_open(t, c);
     else
@@ -480,11 +480,9 @@ static void find_due(struct turns *t, int64_t now)
         card->is_due = card->is_due || now >= card->next;
         all = all || (card->is_due && has_several(card));
     }
-    if (!all)
-        return;
     EACH_CARD(t, card)
     {
-        card->is_due = card->n > 0;
+        card->is_due = card->is_due || (all && card->n > 0);
     }
 }
 

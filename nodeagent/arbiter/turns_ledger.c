@@ -4,6 +4,7 @@
 #define QUANTUM     (20 * TURNS_MS)
 #define QUANTUM_MIN (10 * TURNS_MS)
 #define QUANTUM_MAX (50 * TURNS_MS)
+#define TICK        (5 * TURNS_MS)
 
 /* Neither is kept beyond: a claim that had nothing for long does not get the card for as long, and
  * one whose kernel took a minute is not shut out for an hour. */
@@ -219,12 +220,18 @@ void ledger_return(struct claim *c, int64_t now)
         c->deficit = min(c->deficit - min(faded, c->deficit), RETURN_MAX);
 }
 
-int64_t ledger_quantum(const struct claim *c)
+/* The nearest tick, so that turns of several cards end together and wake the agent once. */
+static int64_t nearest_tick(int64_t at)
+{
+    return (at + TICK / 2) / TICK * TICK;
+}
+
+int64_t ledger_ends(const struct claim *c, int64_t now)
 {
     const struct card *card = c->card;
     unsigned class = c->spec.priority;
     int64_t weights = card->weights[class] ? card->weights[class] : 1;
     int64_t time = QUANTUM * c->weight * card->n_running[class] / weights;
-    time = clamp(time, QUANTUM_MIN, QUANTUM_MAX);
-    return ledger_is_capped(c) ? min(time, allowance(c) - c->used) : time;
+    int64_t ends = nearest_tick(now + clamp(time, QUANTUM_MIN, QUANTUM_MAX));
+    return ledger_is_capped(c) ? min(ends, now + allowance(c) - c->used) : ends;
 }
