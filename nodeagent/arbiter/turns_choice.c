@@ -15,6 +15,7 @@ struct rank {
     bool has_waited; /* too long */
     int64_t deficit;
     int64_t waiting; /* since when */
+    int64_t granted; /* its last turn */
     unsigned share;
 };
 
@@ -52,7 +53,10 @@ static unsigned first_of(const struct claim *c, bool is_gang, const struct rank 
 
 static struct rank rank_of(const struct claim *c, int64_t now)
 {
-    struct rank r = {.deficit = c->deficit, .waiting = c->waiting, .share = c->share->id};
+    struct rank r = {.deficit = c->deficit,
+                     .waiting = c->waiting,
+                     .granted = c->granted,
+                     .share = c->share->id};
     bool is_gang = choice_is_gang(c->share);
     for (unsigned i = 0; is_gang && i < c->share->n; i++) {
         const struct claim *other = &c->share->claims[i];
@@ -60,6 +64,7 @@ static struct rank rank_of(const struct claim *c, int64_t now)
             continue;
         r.deficit = other->deficit < r.deficit ? other->deficit : r.deficit;
         r.waiting = other->waiting < r.waiting ? other->waiting : r.waiting;
+        r.granted = other->granted > r.granted ? other->granted : r.granted;
     }
     r.has_waited = r.waiting != TURNS_NEVER && now - r.waiting >= WAIT_MAX;
     r.first = first_of(c, is_gang, &r, now);
@@ -77,6 +82,8 @@ bool choice_is_before(const struct claim *a, const struct claim *b, int64_t now)
         return x.deficit > y.deficit;
     if (x.waiting != y.waiting)
         return x.waiting < y.waiting;
+    if (x.granted != y.granted)
+        return x.granted < y.granted;
     return x.share < y.share;
 }
 
