@@ -81,7 +81,7 @@ static bool is_active(CUdevice device)
 
 static CUresult retain(CUcontext *context, CUdevice device)
 {
-    int card = card_of_device(device);
+    int card = share_is_attached() ? card_of_device(device) : -1;
     if (card < 0 || is_active(device))
         return real.cuDevicePrimaryCtxRetain(context, device);
     if (!overhead_take(card))

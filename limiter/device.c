@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "limiter/device.h"
 
+#include <pthread.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "limiter/live_contexts.h"
 #include "limiter/real.h"
@@ -10,18 +10,15 @@
 
 enum { MAX_DEVICES = 64 };
 
-/* Written once, before any context can be made. */
-static int8_t cards[MAX_DEVICES];
+/* Written once, before any context can be made; until then no device is one of the share's. */
+static int8_t cards[MAX_DEVICES] = {[0 ... MAX_DEVICES - 1] = -1};
 static bool is_alone; /* there is one device */
+static bool is_read;
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 
-/* A device that cannot be told is none of the share's. */
-void devices_read(void)
+/* Locked. A device that cannot be told is none of the share's. */
+static void read_all(int n)
 {
-    int n = 0;
-    memset(cards, -1, sizeof(cards));
-    if (also.cuDeviceGetCount(&n) != CUDA_SUCCESS)
-        return;
-    is_alone = n == 1;
     for (int i = 0; i < n && i < MAX_DEVICES; i++) {
         CUdevice device = 0;
         CUuuid uuid = {0};
@@ -30,6 +27,18 @@ void devices_read(void)
         if (also.cuDeviceGetUuid(&uuid, device) == CUDA_SUCCESS)
             cards[device] = (int8_t)share_card_of(uuid.bytes);
     }
+    is_alone = n == 1;
+    is_read = true;
+}
+
+/* Every library of a program initialises CUDA anew; the devices stay what they are. */
+void devices_read(void)
+{
+    int n = 0;
+    (void)pthread_mutex_lock(&mu);
+    if (!is_read && also.cuDeviceGetCount(&n) == CUDA_SUCCESS)
+        read_all(n);
+    (void)pthread_mutex_unlock(&mu);
 }
 
 int card_of_device(CUdevice device)

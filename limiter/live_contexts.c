@@ -101,7 +101,7 @@ static CUcontext use(unsigned int at, int card)
     (void)pthread_mutex_lock(&mu);
     bool ours = contexts[at].context != NULL && contexts[at].card == card;
     CUcontext context = ours ? contexts[at].context : NULL;
-    contexts[at].in_use = ours;
+    contexts[at].in_use = contexts[at].in_use || ours;
     (void)pthread_mutex_unlock(&mu);
     return context;
 }

@@ -203,8 +203,19 @@ static bool is_time_to_sweep(unsigned int at)
     return at == reach() && at >= 16 && (at & (at - 1)) == 0;
 }
 
+/* Of the program that this process ran before (exec): it has the same pid, and began as this one. */
+static void clear_own(void)
+{
+    for (unsigned int i = 0; i < reach(); i++) {
+        const struct peer p = process_of(i);
+        if (p.pid == self.own.pid && p.pid_ns == self.own.pid_ns)
+            clear(i);
+    }
+}
+
 static bool take_slot(void)
 {
+    clear_own();
     unsigned int at = find_free();
     if (is_time_to_sweep(at)) {
         sweep();

@@ -78,25 +78,52 @@ CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *pointer, size_t bytes, CUmemo
 
 struct free_item {
     struct work_item item;
-    uint64_t ticket;
+    uint64_t ticket;      /* of a pool's piece, ... */
+    CUdeviceptr imported; /* ... or the address of what was imported */
 };
+
+static void free_imported(CUdeviceptr pointer)
+{
+    struct range *r = range_find(pointer);
+    if (r != NULL && r->kind == RANGE_IMPORTED && r->base == pointer)
+        imported_free((struct imported *)r);
+}
 
 /* Performed or not: a stream that ends frees what was to be freed in it. */
 static void end_item(struct work_item *item)
 {
-    pool_redeem(((struct free_item *)item)->ticket);
+    const struct free_item *f = (const struct free_item *)item;
+    if (f->ticket != 0)
+        pool_redeem(f->ticket);
+    else
+        free_imported(f->imported);
+}
+
+static bool is_in_pool(const struct range *r)
+{
+    return r->kind == RANGE_POOL || r->kind == RANGE_IMPORTED;
+}
+
+/* From here on nobody else can free it. */
+static void retire(struct range *r, const struct stream *s, struct free_item *ret)
+{
+    *ret = (struct free_item){.item = {.kind = WORK_INSTANT, .end = end_item}};
+    if (r->kind == RANGE_POOL)
+        ret->ticket = pool_retire((struct piece *)r, s);
+    else
+        ret->imported = r->base;
+    r->free = NULL;
 }
 
 static CUresult free_in(struct stream *s, CUdeviceptr pointer)
 {
     struct range *r = range_find(pointer);
-    if (r == NULL || r->base != pointer || r->kind != RANGE_POOL || r->free == NULL)
+    if (r == NULL || r->base != pointer || !is_in_pool(r) || r->free == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    struct free_item *item = calloc(1, sizeof(*item));
+    struct free_item *item = malloc(sizeof(*item));
     if (item == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *item = (struct free_item){.item = {.kind = WORK_INSTANT, .end = end_item},
-                               .ticket = pool_retire((struct piece *)r, s)};
+    retire(r, s, item);
     return work_submit(s, &item->item);
 }
 

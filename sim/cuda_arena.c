@@ -126,8 +126,16 @@ CUresult arena_allocate(struct arena *arena, enum range_kind kind, size_t bytes,
     return CUDA_SUCCESS;
 }
 
+struct chunk *arena_chunk_of(const struct allocation *a, uint64_t *ret_offset)
+{
+    *ret_offset = a->range.base - (uintptr_t)a->block->base;
+    return a->block->chunk;
+}
+
 void arena_free(struct allocation *a)
 {
+    if (a->token.serial != 0)
+        (void)cuda_let_go(a->token);
     UNLINK(a);
     range_remove(&a->range);
     if (--a->block->pieces == 0)

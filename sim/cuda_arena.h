@@ -12,8 +12,10 @@
 
 #include "sim/cuda_range.h"
 #include "sim/cuda_session.h"
+#include "sim/cuda_shared.h"
 
 struct block;
+struct chunk;
 struct cuda_context;
 
 struct allocation {
@@ -21,6 +23,7 @@ struct allocation {
     struct allocation *next, **before; /* in its arena */
     struct arena *arena;
     struct block *block;
+    struct shared_name token; /* of linear memory that was exported (cuda_ipc.c) */
 };
 
 struct arena {
@@ -34,6 +37,9 @@ struct arena {
 /* Allocates; INVALID_VALUE for no bytes, OUT_OF_MEMORY where the card has no room. */
 CUresult arena_allocate(struct arena *arena, enum range_kind kind, size_t bytes,
                         struct allocation **ret);
+
+/* The chunk that it is in, and where. */
+struct chunk *arena_chunk_of(const struct allocation *a, uint64_t *ret_offset);
 
 /* Ends an allocation. */
 void arena_free(struct allocation *a);

@@ -84,7 +84,7 @@ static CUresult free_at(CUdeviceptr pointer)
 static bool is_pooled(CUdeviceptr pointer)
 {
     const struct range *r = range_find(pointer);
-    return r != NULL && r->kind == RANGE_POOL;
+    return r != NULL && (r->kind == RANGE_POOL || r->kind == RANGE_IMPORTED);
 }
 
 /* Waits for the context's work, as cudaFree is seen to do, unless the memory is a pool's. */

@@ -184,3 +184,29 @@ CUDA_API CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAllo
                                                int type, unsigned long long flags);
 CUDA_API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
                                                  void *shareable, int type);
+
+/* --- Memory of other processes --- */
+
+enum { CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1 };
+
+typedef struct {
+    char reserved[64];
+} CUipcMemHandle;
+
+typedef struct {
+    unsigned char reserved[64];
+} CUmemPoolPtrExportData;
+
+CUDA_API CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer);
+CUDA_API CUresult cuIpcOpenMemHandle(CUdeviceptr *pointer, CUipcMemHandle handle,
+                                     unsigned int flags);
+CUDA_API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle,
+                                        unsigned int flags);
+CUDA_API CUresult cuIpcCloseMemHandle(CUdeviceptr pointer);
+CUDA_API CUresult cuMemPoolExportToShareableHandle(void *shareable, CUmemoryPool pool, int type,
+                                                   unsigned long long flags);
+CUDA_API CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *shareable, int type,
+                                                     unsigned long long flags);
+CUDA_API CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdeviceptr pointer);
+CUDA_API CUresult cuMemPoolImportPointer(CUdeviceptr *pointer, CUmemoryPool pool,
+                                         CUmemPoolPtrExportData *data);

@@ -140,6 +140,8 @@ static CUresult get_reserved(const struct place *p, int attribute, uint64_t *ret
 
 static uint64_t pool_of(const struct place *p)
 {
+    if (is_of(p, RANGE_IMPORTED))
+        return (uintptr_t)((const struct imported *)p->range)->pool->handle;
     if (!is_of(p, RANGE_POOL))
         return 0;
     return (uintptr_t)((const struct piece *)p->range)->slab->pool->handle;

@@ -26,15 +26,34 @@ static bool is_on_device(const CUmemPoolProps *props)
     return props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 }
 
-struct pool *pool_new(const CUmemPoolProps *props)
+/* False: there should be one, and the system has no more. */
+static bool find_file(const CUmemPoolProps *props, struct store_file *imported,
+                      struct store_file **ret)
 {
+    *ret = imported;
+    store_file_ref(imported);
+    if (imported == NULL && props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+        *ret = store_file_new();
+    return *ret != NULL || props->handleTypes == CU_MEM_HANDLE_TYPE_NONE;
+}
+
+struct pool *pool_new(const CUmemPoolProps *props, struct store_file *imported)
+{
+    struct store_file *file = NULL;
     struct pool *p = calloc(1, sizeof(*p));
-    void *handle = p != NULL ? handle_new(HANDLE_POOL, p) : NULL;
+    void *handle =
+        p != NULL && find_file(props, imported, &file) ? handle_new(HANDLE_POOL, p) : NULL;
     if (handle == NULL) {
+        store_file_unref(file);
         free(p);
         return NULL;
     }
-    *p = (struct pool){.next = pools, .handle = handle, .props = *props, .reuses = {1, 1, 1}};
+    *p = (struct pool){.next = pools,
+                       .handle = handle,
+                       .props = *props,
+                       .file = file,
+                       .is_imported = imported != NULL,
+                       .reuses = {1, 1, 1}};
     if (is_on_device(props)) {
         p->device = cuda_device_at(props->location.id);
         p->access[props->location.id] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
@@ -54,6 +73,7 @@ static void free_pool(struct pool *p)
     while (*at != p)
         at = &(*at)->next;
     *at = p->next;
+    store_file_unref(p->file);
     free(p);
 }
 
@@ -63,6 +83,25 @@ static void end_if_over(struct pool *p)
         return;
     pool_trim(p, 0);
     free_pool(p);
+}
+
+void pool_hold(struct pool *p)
+{
+    p->taken++;
+}
+
+void pool_let_go(struct pool *p)
+{
+    p->taken--;
+    end_if_over(p);
+}
+
+void imported_free(struct imported *i)
+{
+    struct pool *p = i->pool;
+    borrowed_close(&i->borrowed);
+    free(i);
+    pool_let_go(p);
 }
 
 void pool_end(struct pool *p)
@@ -81,7 +120,7 @@ struct pool *pool_default(CUdevice device)
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
     };
     if (defaults[device] == NULL)
-        defaults[device] = pool_new(&props);
+        defaults[device] = pool_new(&props, /* imported= */ NULL);
     return defaults[device];
 }
 
@@ -121,7 +160,7 @@ static CUresult add_slab(struct pool *p, uint64_t bytes)
     struct piece *whole = calloc(1, sizeof(*whole));
     CUresult rc = CUDA_ERROR_OUT_OF_MEMORY;
     if (s != NULL && whole != NULL && bytes <= room_of(p))
-        rc = chunk_new(p->device, bytes, /* file= */ NULL, &s->chunk);
+        rc = chunk_new(p->device, bytes, p->file, &s->chunk);
     if (rc == CUDA_SUCCESS) {
         s->base = chunk_map(s->chunk, /* low= */ false);
         if (s->base == NULL) {
@@ -257,8 +296,7 @@ static void set_free(struct piece *piece)
     join_next(piece);
     if (previous != NULL)
         join_next(previous);
-    p->taken--;
-    end_if_over(p);
+    pool_let_go(p);
 }
 
 static void free_range(struct range *r)
@@ -286,7 +324,7 @@ static bool use(struct piece *piece, uint64_t bytes)
     if (!range_add(&piece->range))
         return false;
     piece->state = PIECE_USED;
-    p->taken++;
+    pool_hold(p);
     count_used(p, piece->bytes);
     return true;
 }
@@ -307,6 +345,8 @@ static CUresult take_new(struct pool *p, uint64_t bytes, uint64_t rounded, struc
 /* A pending piece stays known: what the stream does before is still allowed to reach it. */
 CUresult pool_take(struct pool *p, uint64_t bytes, const struct stream *s, struct piece **ret)
 {
+    if (p->is_imported)
+        return CUDA_ERROR_INVALID_VALUE;
     if (bytes > UINT64_MAX / 4)
         return CUDA_ERROR_OUT_OF_MEMORY;
     uint64_t rounded = arena_round_up(bytes, ALIGNMENT);

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "sim/cuda_borrowed.h"
 #include "sim/cuda_chunk.h"
 #include "sim/cuda_range.h"
 
@@ -29,6 +30,12 @@ struct piece {
     struct piece *later; /* pending after it, in whichever pool */
 };
 
+/* Memory of another process's pool: a range of RANGE_IMPORTED. */
+struct imported {
+    struct borrowed borrowed;
+    struct pool *pool;
+};
+
 struct slab {
     struct slab *next;
     struct pool *pool;
@@ -41,17 +48,20 @@ struct pool {
     struct pool *next;
     void *handle; /* NULL: it was destroyed, and goes with its last piece */
     CUmemPoolProps props;
+    struct store_file *file; /* of a pool that can be exported, or was imported; else NULL */
+    bool is_imported;
     const struct cuda_device *device; /* NULL: on the host */
     uint64_t threshold;
     uint64_t reserved, reserved_high, used, used_high;
     int reuses[3]; /* kept for who asks: memory is reused whenever it can be */
     int access[HW_MAX_GPUS];
     struct slab *slabs;
-    unsigned int taken; /* pieces that are not free */
+    unsigned int taken; /* pieces that are not free, and what was imported */
 };
 
-/* A new pool; NULL: there is no memory. Its properties are valid. */
-struct pool *pool_new(const CUmemPoolProps *props);
+/* A new pool; NULL: there is no memory. Its properties are valid. With a file it is another
+ * process's. */
+struct pool *pool_new(const CUmemPoolProps *props, struct store_file *imported);
 
 /* Ends its handle. */
 void pool_end(struct pool *p);
@@ -66,13 +76,20 @@ struct pool *pool_current(CUdevice device);
 void pool_set_current(CUdevice device, struct pool *p);
 bool pool_is_default(const struct pool *p);
 
-/* Takes bytes for use in a stream: OUT_OF_MEMORY. */
+/* Frees what was imported. */
+void imported_free(struct imported *i);
+
+/* What keeps a pool from its end, beside its pieces. */
+void pool_hold(struct pool *p);
+void pool_let_go(struct pool *p);
+
+/* Takes bytes for use in a stream: OUT_OF_MEMORY; INVALID_VALUE in a pool that was imported. */
 CUresult pool_take(struct pool *p, uint64_t bytes, const struct stream *s, struct piece **ret);
 
 /* Frees a piece now. */
 void pool_free(struct piece *piece);
 
-/* Frees a piece once the stream is there: who calls pool_redeem with the ticket then. */
+/* Frees a piece once the stream is there: who sees that calls pool_redeem with the ticket. */
 uint64_t pool_retire(struct piece *piece, const struct stream *s);
 void pool_redeem(uint64_t ticket);
 

@@ -42,7 +42,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
     if (rc == CUDA_SUCCESS)
         rc = check(props);
     context_lock();
-    struct pool *p = rc == CUDA_SUCCESS ? pool_new(props) : NULL;
+    struct pool *p = rc == CUDA_SUCCESS ? pool_new(props, /* imported= */ NULL) : NULL;
     if (rc == CUDA_SUCCESS && p == NULL)
         rc = CUDA_ERROR_OUT_OF_MEMORY;
     if (rc == CUDA_SUCCESS)

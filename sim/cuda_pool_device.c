@@ -40,7 +40,7 @@ CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
 static CUresult set_current(CUdevice device, CUmemoryPool pool)
 {
     struct pool *p = pool_find(pool);
-    if (p == NULL || p->device != cuda_device_at(device))
+    if (p == NULL || p->is_imported || p->device != cuda_device_at(device))
         return CUDA_ERROR_INVALID_VALUE;
     pool_set_current(device, p);
     return CUDA_SUCCESS;

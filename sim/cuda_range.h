@@ -18,7 +18,9 @@ enum range_kind {
     RANGE_MODULE, /* ends with its module alone */
     RANGE_MANAGED,
     RANGE_POOL,
-    RANGE_MAPPED, /* physical memory */
+    RANGE_MAPPED,   /* physical memory */
+    RANGE_OPENED,   /* linear memory of another process */
+    RANGE_IMPORTED, /* memory of another process's pool */
 };
 
 /* What copies may do there. */

@@ -184,25 +184,25 @@ CUresult cuda_hold(const struct cuda_device *d, uint64_t bytes, struct shared_na
     return rc;
 }
 
-static CUresult hold_of_owner(struct cuda_rows *rows, struct shared_name name, pid_t *ret_pid,
-                              uint32_t *ret_gpu)
+static CUresult hold_of_owner(struct cuda_rows *rows, struct shared_name name,
+                              struct shared_holder *ret)
 {
     (void)cuda_rows_sweep(rows);
     struct shared_piece *p = shared_find(&rows->file->shared, name);
     if (p == NULL || !shared_is_held_by(p, p->owner))
         return CUDA_ERROR_INVALID_HANDLE;
-    *ret_pid = cuda_rows_pid(rows, p->owner);
-    *ret_gpu = p->gpu;
+    *ret = (struct shared_holder){.pid = cuda_rows_pid(rows, p->owner),
+                                  .gpu = p->gpu,
+                                  .bytes = p->bytes};
     shared_hold(p, cuda_rows_own(rows));
     return CUDA_SUCCESS;
 }
 
-CUresult cuda_hold_of_owner(struct shared_name name, pid_t *ret_pid, uint32_t *ret_gpu)
+CUresult cuda_hold_of_owner(struct shared_name name, struct shared_holder *ret)
 {
     const struct hw *hw = NULL;
     struct cuda_rows *rows = cuda_lock(&hw);
-    CUresult rc =
-        rows != NULL ? hold_of_owner(rows, name, ret_pid, ret_gpu) : CUDA_ERROR_OPERATING_SYSTEM;
+    CUresult rc = rows != NULL ? hold_of_owner(rows, name, ret) : CUDA_ERROR_OPERATING_SYSTEM;
     cuda_unlock();
     return rc;
 }

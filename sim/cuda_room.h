@@ -26,10 +26,15 @@ bool cuda_share(const struct cuda_device *d, uint64_t bytes, struct shared_name 
 CUresult cuda_hold(const struct cuda_device *d, uint64_t bytes, struct shared_name *there,
                    struct shared_name *ret);
 
-/* Makes this process a holder of bytes that their owner has, and tells which process that is (as it is
- * known here; 0: it is not) and which card's they are: INVALID_HANDLE when the owner has them no
- * more. */
-CUresult cuda_hold_of_owner(struct shared_name name, pid_t *ret_pid, uint32_t *ret_gpu);
+/* Who owns shared bytes. */
+struct shared_holder {
+    pid_t pid; /* as it is known here; 0: it is not */
+    uint32_t gpu;
+    uint64_t bytes;
+};
+
+/* Makes this process a holder of bytes that their owner has: INVALID_HANDLE when he has them no more. */
+CUresult cuda_hold_of_owner(struct shared_name name, struct shared_holder *ret);
 
 /* Ends that; true when no process holds them any more. */
 bool cuda_let_go(struct shared_name name);

@@ -16,7 +16,7 @@
 
 #include "sim/hw.h"
 
-#define SHARED_MAX         4096
+#define SHARED_MAX         16384
 #define SHARED_MAX_HOLDERS 1024
 
 struct shared_piece {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@ static struct store_file of_process = {.fd = -1};
 
 /* --- Files --- */
 
-/* A file that cannot get shorter is one whose pages stay where they are. */
+/* What a file has got it keeps: whoever maps it is not left without. */
 static int make_file(void)
 {
     int fd = memfd_create(NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -82,8 +83,19 @@ bool store_file_has(const struct store_file *f, uint64_t bytes)
 struct store_file *store_file_of(pid_t pid, int fd)
 {
     char path[64];
+    char target[64] = "";
+    static const char expected[] = "/memfd:" NAME;
     (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
+    if (readlink(path, target, sizeof(target) - 1) < 0 ||
+        strncmp(target, expected, sizeof(expected) - 1) != 0)
+        return NULL;
     return new_file(open(path, O_RDWR | O_CLOEXEC), /* has_head= */ false);
+}
+
+void store_file_ref(struct store_file *f)
+{
+    if (f != NULL)
+        f->refs++;
 }
 
 void store_file_unref(struct store_file *f)

@@ -44,7 +44,8 @@ bool store_file_has(const struct store_file *f, uint64_t bytes);
  * not let us. */
 struct store_file *store_file_of(pid_t pid, int fd);
 
-/* Ends the maker's reference; NULL is none. */
+/* One reference more, and one less; NULL is none. */
+void store_file_ref(struct store_file *f);
 void store_file_unref(struct store_file *f);
 
 /* A new part, of zeros; with NULL in the process's file. False: the system has no more. */

@@ -14,6 +14,7 @@ OUT = pathlib.Path(__file__).resolve().parents[2] / "build" / os.environ.get("VA
 INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, UNAVAILABLE, NO_DEVICE, INVALID_DEVICE = 1, 2, 3, 46, 100, 101
 INVALID_CONTEXT, NOT_FOUND, DESTROYED, NOT_SUPPORTED = 201, 500, 709, 801
 INVALID_IMAGE, NO_BINARY, INVALID_PTX, UNSUPPORTED_PTX, FILE_NOT_FOUND, INVALID_HANDLE, NOT_READY = 200, 209, 218, 222, 301, 400, 600
+MAP_FAILED = 205
 ALREADY_REGISTERED, NOT_REGISTERED, TOO_LARGE, NOT_PERMITTED, OUT_OF_RESOURCES = 712, 713, 720, 800, 701
 ILLEGAL_ADDRESS = 700
 FOREVER = 2**64 - 1
@@ -54,6 +55,12 @@ class Prop(c.Structure):
 
     def __init__(self, **values):
         super().__init__(**{"kind": 1, "type": 1, **values})
+
+
+class Data(c.Structure):
+    """The 64 bytes of CUipcMemHandle and CUmemPoolPtrExportData, which mean nothing to a program."""
+
+    _fields_ = [("bytes", c.c_ubyte * 64)]
 
 
 class CudaError(Exception):
@@ -157,6 +164,23 @@ class Cuda:
         finally:
             os.close(own)
 
+    def ipc(self, pointer):
+        """A handle of linear memory, as bytes."""
+        found = Data()
+        self("cuIpcGetMemHandle", c.byref(found), pointer)
+        return bytes(found)
+
+    def open(self, handle, flags=1):
+        return self("cuIpcOpenMemHandle_v2", c.c_uint64, Data.from_buffer_copy(handle), flags)
+
+    def export_pointer(self, pointer):
+        found = Data()
+        self("cuMemPoolExportPointer", c.byref(found), pointer)
+        return bytes(found)
+
+    def import_pointer(self, pool, data):
+        return self("cuMemPoolImportPointer", c.c_uint64, pool, c.byref(Data.from_buffer_copy(data)))
+
     def write(self, at, data):
         self("cuMemcpyHtoD_v2", at, data, len(data))
 
@@ -204,7 +228,7 @@ class Client:
 def serve():
     """Answers each line with the value of its expression, or the number of CUDA's code, negative."""
     known = {"cu": Cuda(), "c": c, "os": os, "threading": threading, "FOREVER": FOREVER, "Location": Location, "Access": Access}
-    known.update(PoolProps=PoolProps, Prop=Prop)
+    known.update(PoolProps=PoolProps, Prop=Prop, Data=Data)
     for line in sys.stdin:
         try:
             answer = eval(line, known)

@@ -59,6 +59,12 @@ def test_what_is_not_there_is_the_status_to_tell_and_once_was_an_error():
     assert cu.code("cuGetProcAddress_v2", None, c.c_void_p, 12000, 0, None) == INVALID_VALUE
 
 
+@pytest.mark.parametrize(("name", "code"), re.findall(r"^ +(CUDA_ERROR_\w+) = (\d+),", (ROOT / "sim/cuda.h").read_text(), re.M))
+def test_each_code_has_its_name(name, code):
+    cu = Cuda()
+    assert cu("cuGetErrorName", int(code), c.c_char_p) == name.encode() and cu("cuGetErrorString", int(code), c.c_char_p)
+
+
 def test_codes_have_names():
     cu = Cuda()
     assert cu("cuGetErrorName", 2, c.c_char_p) == b"CUDA_ERROR_OUT_OF_MEMORY"

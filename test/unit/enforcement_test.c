@@ -45,9 +45,6 @@ Test(enforcement, what_is_asked_for_and_nowhere_yet_is_named_with_the_remedy)
     } cases[] = {
         {MEMORY(API_MEMORY_DRIVER), "enforcement.memory", "library, auto or none"},
         {COMPUTE(API_COMPUTE_MPS), "enforcement.compute", "auto or none"},
-        {COMPUTE(API_COMPUTE_LIBRARY), "enforcement.compute", "auto or none"},
-        {{.has_qos_policy = true, .qos_policy = API_FIXED_SHARE}, "qosPolicy", "best-effort"},
-        {{.has_qos_policy = true, .qos_policy = API_BURST_SHARE}, "qosPolicy", "best-effort"},
         {{.has_on_exceed = true, .on_exceed = API_EXCEED_KILL}, "onExceed", "leave"},
         {{.has_on_exceed = true, .on_exceed = API_EXCEED_REPORT}, "onExceed", "leave"},
     };
@@ -55,6 +52,26 @@ Test(enforcement, what_is_asked_for_and_nowhere_yet_is_named_with_the_remedy)
         const char *why = enforcement_missing(&cases[i].terms, &enforcement_anywhere);
         cr_assert_not_null(why, "%zu", i);
         cr_expect(strstr(why, cases[i].named) && strstr(why, cases[i].remedy), "%s", why);
+    }
+}
+
+Test(enforcement, compute_is_divided_where_the_limiter_is_installed)
+{
+    static const struct {
+        struct device_fractional terms;
+        const char *named, *remedy;
+    } cases[] = {
+        {COMPUTE(API_COMPUTE_LIBRARY), "enforcement.compute", "auto or none"},
+        {{.has_qos_policy = true, .qos_policy = API_FIXED_SHARE}, "qosPolicy", "best-effort"},
+        {{.has_qos_policy = true, .qos_policy = API_BURST_SHARE}, "qosPolicy", "best-effort"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const char *why = enforcement_missing(&cases[i].terms, &bare);
+        cr_assert_not_null(why, "%zu", i);
+        cr_expect(strstr(why, cases[i].named) && strstr(why, cases[i].remedy), "%s", why);
+        cr_expect_null(enforcement_missing(&cases[i].terms, &limits), "%zu", i);
+        cr_expect_eq(enforcement_of_compute(&cases[i].terms, &limits), API_LEVEL_LIBRARY);
+        cr_expect_eq(enforcement_of_compute(&cases[i].terms, &bare), API_LEVEL_NONE);
     }
 }
 
