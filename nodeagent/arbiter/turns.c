@@ -203,8 +203,8 @@ static void settle_claim(struct turns *t, struct claim *c, int64_t now)
 static void watch_low(struct card *card, int64_t now)
 {
     bool waits = false;
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         bool is_low = c->spec.priority == TURNS_LOW;
         if (is_low && (c == card->holder || c->gate == GATE_OPEN)) {
             card->low = TURNS_NEVER;
@@ -221,8 +221,9 @@ static void watch_low(struct card *card, int64_t now)
 static void settle(struct turns *t, struct card *card, int64_t now)
 {
     bool was_alone = card->n_active < 2;
-    EACH_CLAIM(card, c)
-    {
+    ledger_charge(card, now);
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         settle_claim(t, c, now);
     }
     ledger_weigh(card);
@@ -273,8 +274,8 @@ static bool must_end(struct turns *t, struct claim *holder, int64_t now)
 /* One that had the card to itself goes on by turns, and its turn is over. */
 static void begin_turns(struct turns *t, struct card *card, int64_t now)
 {
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         if (c->gate == GATE_OPEN && choice_needs_turn(c))
             gate_grant(t, c, now, now);
     }
@@ -307,8 +308,8 @@ static bool is_free(const struct card *card, const struct share *for_share)
 {
     if (card->holder)
         return false;
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         if (c->share != for_share && gate_is_owing(c))
             return false;
     }
@@ -324,16 +325,20 @@ static void grant(struct turns *t, struct claim *c, int64_t ends, int64_t now)
     gate_grant(t, c, ends, now);
 }
 
-#define EACH_NEEDED(share, c)                                                                      \
-    for (unsigned i_ = 0; i_ < (share)->n; i_++)                                                   \
-        for (struct claim *c = &(share)->claims[i_];                                               \
-             c && choice_needs_turn(c) && c->card->holder != c; c = NULL)
+/* Its claim with this number, if that needs a turn and has none; else NULL. */
+static struct claim *needed(struct share *s, unsigned i)
+{
+    struct claim *c = &s->claims[i];
+    return choice_needs_turn(c) && c->card->holder != c ? c : NULL;
+}
 
 /* It needs a card that it may not have now, or that is not kept for it. */
 static bool lacks_one(struct share *s)
 {
-    EACH_NEEDED(s, c)
-    {
+    for (unsigned i = 0; i < s->n; i++) {
+        struct claim *c = needed(s, i);
+        if (!c)
+            continue;
         if (!c->is_running || c->card->kept != s)
             return true;
     }
@@ -350,15 +355,19 @@ static void give_up_cards(struct turns *t, const struct share *s)
 static void grant_all(struct turns *t, struct share *s, int64_t now)
 {
     int64_t last = now;
-    EACH_NEEDED(s, c)
-    {
+    for (unsigned i = 0; i < s->n; i++) {
+        struct claim *c = needed(s, i);
+        if (!c)
+            continue;
         if (!is_free(c->card, s))
             return;
         int64_t ends = ledger_ends(c, now);
         last = ends > last ? ends : last;
     }
-    EACH_NEEDED(s, c)
-    {
+    for (unsigned i = 0; i < s->n; i++) {
+        struct claim *c = needed(s, i);
+        if (!c)
+            continue;
         grant(t, c, ledger_is_capped(c) ? ledger_ends(c, now) : last, now);
     }
 }
@@ -366,8 +375,10 @@ static void grant_all(struct turns *t, struct share *s, int64_t now)
 /* Who has one of the other cards makes way now, so that they become free together. */
 static void begin_gang(struct turns *t, struct share *s, int64_t now)
 {
-    EACH_NEEDED(s, c)
-    {
+    for (unsigned i = 0; i < s->n; i++) {
+        struct claim *c = needed(s, i);
+        if (!c)
+            continue;
         c->card->kept = s;
         if (c->card->holder)
             end_turns(t, c->card->holder->share, now);
@@ -379,8 +390,8 @@ static void begin_gang(struct turns *t, struct share *s, int64_t now)
 static bool is_kept_in_vain(const struct card *card, int64_t now)
 {
     const struct claim *mine = NULL, *next = NULL;
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         if (c->share == card->kept)
             mine = c;
         else if (c->is_running && (!next || choice_is_before(c, next, now)))
@@ -423,8 +434,8 @@ static void choose(struct turns *t, struct card *card, int64_t now)
 
 static void set_gates(struct turns *t, const struct card *card, int64_t now)
 {
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         if (c->is_active && c != card->holder && c->gate == GATE_TELL)
             gate_close(t, c, now);
         else if (!c->is_active && (now - c->idle >= GRACE || card->n_active == 0))
@@ -446,8 +457,8 @@ static int64_t due(const struct claim *c, int64_t now)
 static void set_next(struct card *card, int64_t now)
 {
     card->next = TURNS_NEVER;
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         int64_t at = due(c, now);
         card->next = at < card->next ? at : card->next;
     }
@@ -455,18 +466,11 @@ static void set_next(struct card *card, int64_t now)
 
 /* --- Steps --- */
 
-#define EACH_CARD(t, card)                                                                         \
-    for (struct card *card = (t)->cards; card < (t)->cards + TURNS_MAX_CARDS; card++)
-
-#define EACH_DUE(t, card) EACH_CARD(t, card) if (card->is_due)
-
 static bool has_several(const struct card *card)
 {
-    EACH_CLAIM(card, c)
-    {
-        if (c->share->n > 1)
+    for (size_t i = 0; i < card->n; i++)
+        if (card->claims[i]->share->n > 1)
             return true;
-    }
     return false;
 }
 
@@ -475,54 +479,44 @@ static bool has_several(const struct card *card)
 static void find_due(struct turns *t, int64_t now)
 {
     bool all = false;
-    EACH_CARD(t, card)
-    {
+    for (unsigned i = 0; i < TURNS_MAX_CARDS; i++) {
+        struct card *card = &t->cards[i];
         card->is_due = card->is_due || now >= card->next;
         all = all || (card->is_due && has_several(card));
     }
-    EACH_CARD(t, card)
-    {
-        card->is_due = card->is_due || (all && card->n > 0);
-    }
+    for (unsigned i = 0; all && i < TURNS_MAX_CARDS; i++)
+        t->cards[i].is_due = t->cards[i].is_due || t->cards[i].n > 0;
 }
 
-static void decide(struct turns *t, int64_t now)
+typedef void card_fn(struct turns *t, struct card *card, int64_t now);
+
+static void for_each_due(struct turns *t, card_fn *fn, int64_t now)
 {
-    EACH_DUE(t, card)
-    {
-        ledger_charge(card, now);
-        settle(t, card, now);
-    }
-    EACH_DUE(t, card)
-    {
-        follow_holder(t, card, now);
-    }
-    EACH_DUE(t, card)
-    {
-        follow_kept(t, card, now);
-    }
-    EACH_DUE(t, card)
-    {
-        choose(t, card, now);
-    }
-    EACH_DUE(t, card)
-    {
-        set_gates(t, card, now);
-        ledger_watch(card, now);
-        set_next(card, now);
-        card->is_due = false;
-    }
+    for (unsigned i = 0; i < TURNS_MAX_CARDS; i++)
+        if (t->cards[i].is_due)
+            fn(t, &t->cards[i], now);
 }
 
+static void finish(struct turns *t, struct card *card, int64_t now)
+{
+    set_gates(t, card, now);
+    ledger_watch(card, now);
+    set_next(card, now);
+    card->is_due = false;
+}
+
+/* One after the other, because a container may have several of the cards. */
 int64_t turns_step(struct turns *t, int64_t now)
 {
     int64_t next = TURNS_NEVER;
     find_due(t, now);
-    decide(t, now);
-    EACH_CARD(t, card)
-    {
-        next = card->next < next ? card->next : next;
-    }
+    for_each_due(t, settle, now);
+    for_each_due(t, follow_holder, now);
+    for_each_due(t, follow_kept, now);
+    for_each_due(t, choose, now);
+    for_each_due(t, finish, now);
+    for (unsigned i = 0; i < TURNS_MAX_CARDS; i++)
+        next = t->cards[i].next < next ? t->cards[i].next : next;
     return next == TURNS_NEVER ? -1 : next;
 }
 

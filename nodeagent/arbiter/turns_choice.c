@@ -101,8 +101,8 @@ static bool waits(const struct claim *c)
 
 static bool is_next(const struct claim *c, int64_t now)
 {
-    EACH_CLAIM(c->card, other)
-    {
+    for (size_t i = 0; i < c->card->n; i++) {
+        struct claim *other = c->card->claims[i];
         if (other != c && waits(other) && choice_is_before(other, c, now))
             return false;
     }
@@ -139,8 +139,8 @@ struct claim *choice_next(const struct card *card, int64_t now)
 {
     const struct share *leaving = card->holder ? card->holder->share : NULL;
     struct claim *found = NULL;
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         if (waits(c) && (!found || choice_is_before(c, found, now)) && can_begin(c, leaving, now))
             found = c;
     }

@@ -87,7 +87,3 @@ struct turns {
 };
 
 #define TURNS_NEVER INT64_MAX
-
-#define EACH_CLAIM(of, c)                                                                          \
-    for (size_t i_ = 0; i_ < (of)->n; i_++)                                                        \
-        for (struct claim *c = (of)->claims[i_]; c; c = NULL)
