@@ -14,6 +14,8 @@ enum handle_kind {
     HANDLE_KERNEL,
     HANDLE_POOL,
     HANDLE_PHYSICAL,
+    HANDLE_ARRAY,
+    HANDLE_MIPMAPPED,
 };
 
 /* A handle of an object; NULL where there is no memory. */

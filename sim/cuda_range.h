@@ -16,6 +16,7 @@ struct cuda_context;
 enum range_kind {
     RANGE_LINEAR, /* of cuMemAlloc and its like */
     RANGE_MODULE, /* ends with its module alone */
+    RANGE_HIDDEN, /* of arrays: no range is known at its addresses */
     RANGE_MANAGED,
     RANGE_POOL,
     RANGE_MAPPED,   /* physical memory */
