@@ -79,13 +79,13 @@ class Flat(c.Structure):
 def end(name):
     """The members of one end of CUDA_MEMCPY3D."""
     return [
-        *((f"{name}_{word}", c.c_size_t) for word in ("x", "y", "z", "lod")), (f"{name}_type", c.c_int), (f"{name}_host", c.c_void_p),
+        *((f"{name}_{word}", c.c_size_t) for word in ("x", "y", "z", "level")), (f"{name}_type", c.c_int), (f"{name}_host", c.c_void_p),
         (f"{name}_device", c.c_uint64), (f"{name}_array", c.c_void_p), (f"{name}_unused", c.c_void_p), (f"{name}_pitch", c.c_size_t), (f"{name}_height", c.c_size_t),
     ]  # fmt: skip
 
 
 def flat_end(name):
-    return [field for field in end(name) if field[0].split("_")[1] not in ("z", "lod", "unused", "height")]
+    return [field for field in end(name) if field[0].split("_")[1] not in ("z", "level", "unused", "height")]
 
 
 class Box(c.Structure):

@@ -209,7 +209,7 @@ def test_what_reaches_beyond_is_refused(worker, broken):
     assert worker.says("cu('cuMemcpy2D_v2', None)") == worker.says("cu('cuMemcpy3D_v2', None)") == -INVALID_VALUE
 
 
-@pytest.mark.parametrize("broken", ["depth=3", "to_z=1", "to_z=2**63", "depth=2**62", "to_height=3", "from_height=3", "to_height=2**62", "to_lod=1", "from_lod=1", "to_x=1", "to_type=3, to_array=a", "to_type=3, to_array=a, to_x=1, width=4, height=1"])
+@pytest.mark.parametrize("broken", ["depth=3", "to_z=1", "to_z=2**63", "depth=2**62", "to_height=3", "from_height=3", "to_height=2**62", "to_level=1", "from_level=1", "to_x=1", "to_type=3, to_array=a", "to_type=3, to_array=a, to_x=1, width=4, height=1"])
 def test_what_reaches_beyond_is_refused_in_three_dimensions(worker, broken):
     worker.does("p = cu.alloc(80); a = cu.array(5, 4, 2, 2)")
     worker.does("good = dict(from_type=1, from_host=b'x' * 80, from_pitch=10, from_height=4, to_type=2, to_device=p, to_pitch=10, to_height=4, width=10, height=4, depth=2)")
