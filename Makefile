@@ -14,7 +14,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 VENDORS := $(patsubst nodeagent/%/,%,$(wildcard nodeagent/vendor/*/))
 # The order is the order of the layers, top first (hack/check-layers.sh).
 LIB_DIRS := scheduler reconcilers reconcilers/records controller $(addprefix nodeagent/,commands loop report \
-    slots offer health change mode kubelet cdi vendor $(VENDORS)) runtime $(addprefix nodeagent/,container gpu) service kubeclient interop partition api base
+    slots offer health change mode kubelet cdi vendor $(VENDORS)) runtime $(addprefix nodeagent/,arbiter container gpu) service kubeclient interop partition api base
 # Linked into tests only.
 TEST_DIRS := kubeclient/fake
 PACKAGES := libcurl jansson yaml-0.1 libmicrohttpd libseccomp openssl libnghttp2 libprotobuf-c
@@ -111,16 +111,20 @@ endef
 ##@ Build
 
 .PHONY: all
-all: $(BINARIES) sim ## Build our programs and the simulator (VARIANT=release|san|clang|tsan|cov)
+all: $(BINARIES) sim limiter ## Build our programs, the limiter and the simulator (VARIANT=release|san|clang|tsan|cov)
 
 .PHONY: sim
 sim: ## Build the simulated vendor libraries
 	@if [ -f sim/Makefile ]; then $(MAKE) -s -C sim VARIANT=$(VARIANT); fi
 
+.PHONY: limiter
+limiter: ## Build the libraries that hold limits in a container
+	@$(MAKE) -s -C limiter VARIANT=$(VARIANT)
+
 .PHONY: images
 images: ## Build OCI images of our programs into build/images, for "ctr images import" or "podman load"
 	$(with_deps)
-	@$(MAKE) -s VARIANT=release build/release/cleave-controller build/release/cleave-scheduler build/release/cleave-agent
+	@$(MAKE) -s VARIANT=release build/release/cleave-controller build/release/cleave-scheduler build/release/cleave-agent limiter
 	@VERSION='$(VERSION)' hack/images/build.sh
 
 .PHONY: clean
@@ -226,6 +230,9 @@ $(B)/test/race/%: $(B)/test/race/%.o $(TEST_LIBS)
 # several share: test/fuzz/*_support.c
 FUZZ_DRIVER := $(if $(filter fuzz,$(VARIANT)),,$(B)/test/fuzz/driver.o)
 FUZZ_SUPPORT := $(call obj_of,$(wildcard test/fuzz/*_support.c))
+$(B)/test/limiter/%: $(B)/test/limiter/%.o $(TEST_LIBS)
+	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -o $@
+
 $(B)/test/fuzz/%_fuzz: $(B)/test/fuzz/%_fuzz.o $(FUZZ_SUPPORT) $(FUZZ_DRIVER) $(TEST_LIBS)
 	@$(CC) $(LDFLAGS) $< $(FUZZ_SUPPORT) $(FUZZ_DRIVER) -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -o $@
 

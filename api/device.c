@@ -33,7 +33,8 @@ const char *const api_publisher_names[] = {[API_PUBLISHER_KUBELET] = "kubelet",
                                            [API_PUBLISHER_OTHER] = "other",
                                            NULL};
 
-const char *const api_enforcement_names[] = {[API_ENFORCEMENT_NONE] = "none", NULL};
+const char *const api_level_names[] =
+    {[API_LEVEL_NONE] = "none", [API_LEVEL_LIBRARY] = "library", NULL};
 static const char *const memory_enforcement_names[] = {[API_MEMORY_AUTO] = "auto",
                                                        [API_MEMORY_DRIVER] = "driver",
                                                        [API_MEMORY_LIBRARY] = "library",
@@ -316,8 +317,8 @@ static const struct jx_field fractional_state_fields[] = {
          .max = MAX_SHARES),
     JX_F(device_fractional_state, compute_percent, "computePercent", JX_INT, .keep_zero = true,
          .min = 0, .max = MAX_PERCENT),
-    JX_F(device_fractional_state, enforcement, "enforcement", JX_ENUM,
-         .choices = api_enforcement_names),
+    JX_F(device_fractional_state, memory, "memory", JX_ENUM, .choices = api_level_names),
+    JX_F(device_fractional_state, compute, "compute", JX_ENUM, .choices = api_level_names),
     {0},
 };
 

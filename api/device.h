@@ -27,7 +27,8 @@ enum api_mig_strategy { API_STRATEGY_NONE, API_STRATEGY_SINGLE, API_STRATEGY_MIX
 enum api_source_kind { API_SOURCE_NODE_LABEL, API_SOURCE_PROFILE };
 enum api_qos_policy { API_BEST_EFFORT, API_FIXED_SHARE, API_BURST_SHARE };
 enum api_publisher { API_PUBLISHER_KUBELET, API_PUBLISHER_CONTROLLER, API_PUBLISHER_OTHER };
-enum api_enforcement { API_ENFORCEMENT_NONE };
+/* What holds containers to their shares, the weakest first. */
+enum api_level { API_LEVEL_NONE, API_LEVEL_LIBRARY };
 enum api_memory_enforcement {
     API_MEMORY_AUTO,
     API_MEMORY_DRIVER,
@@ -49,7 +50,7 @@ extern const char *const api_failure_policy_names[];
 extern const char *const api_mig_strategy_names[];
 extern const char *const api_publisher_names[];
 extern const char *const api_qos_policy_names[];
-extern const char *const api_enforcement_names[];
+extern const char *const api_level_names[];
 
 /* A profile has 13 labels, and a card at most 18 profiles: room for two models with their
  * partitions. */
@@ -269,7 +270,7 @@ struct device_sgpu_state {
 struct device_fractional_state {
     int64_t memory_mib, compute_percent; /* oversubscription included; 100 %: the card's own */
     int64_t max_shares;
-    int enforcement; /* enum api_enforcement: what holds containers to their shares */
+    int memory, compute; /* enum api_level: in force for all shares of the card */
 };
 
 /* The status of one card. */

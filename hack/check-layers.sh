@@ -37,7 +37,7 @@ declare -A may_include=(
     [nodeagent/loop]="nodeagent/report nodeagent/slots nodeagent/offer nodeagent/health nodeagent/change nodeagent/mode
         nodeagent/kubelet nodeagent/cdi nodeagent/container nodeagent/gpu service kubeclient partition api base"
     [nodeagent/report]="nodeagent/offer nodeagent/change nodeagent/mode nodeagent/gpu service interop partition api base"
-    [nodeagent/slots]="nodeagent/offer nodeagent/change nodeagent/mode nodeagent/cdi nodeagent/container nodeagent/gpu service interop kubeclient partition api base"
+    [nodeagent/slots]="nodeagent/offer nodeagent/change nodeagent/mode nodeagent/cdi nodeagent/arbiter nodeagent/container nodeagent/gpu limiter/region.h service interop kubeclient partition api base"
     [nodeagent/offer]="nodeagent/health nodeagent/change nodeagent/mode nodeagent/kubelet nodeagent/cdi nodeagent/vendor nodeagent/container nodeagent/gpu partition api base"
     [nodeagent/health]="nodeagent/change nodeagent/gpu service kubeclient partition base"
     [nodeagent/change]="nodeagent/mode nodeagent/gpu partition api base"
@@ -54,6 +54,7 @@ declare -A may_include=(
     [nodeagent/vendor/]="nodeagent/vendor/vendor_backend.h nodeagent/container nodeagent/gpu partition base"
     # An OCI runtime, a program of its own.
     [runtime]="nodeagent/container base"
+    [nodeagent/arbiter]="limiter/region.h base"
     [nodeagent/container]="nodeagent/gpu base"
     [nodeagent/gpu]="partition api/modes.def base"
 
@@ -64,6 +65,8 @@ declare -A may_include=(
     [partition]="api base"
     [api]="base"
     [base]=""
+    # Libraries of containers; the agent sees region.h, what it shares with them.
+    [limiter]=""
     # The simulated vendor libraries are programs of their own; nothing includes them.
     [sim]="base sim"
 )
@@ -80,7 +83,7 @@ declare -A may_see=(
     [child]=""
     [child/watch]=""
     [nodeagent/main.c]="jansson.h curl/*"
-    [nodeagent/commands]="jansson.h"
+    [nodeagent/commands]="jansson.h openssl/evp.h"
     [nodeagent/loop]="jansson.h"
     [nodeagent/report]="jansson.h"
     [nodeagent/slots]="jansson.h"
@@ -94,6 +97,7 @@ declare -A may_see=(
     [nodeagent/vendor/vendor_backend.h]=""
     [nodeagent/vendor/]=""
     [runtime]="jansson.h"
+    [nodeagent/arbiter]=""
     [nodeagent/container]="jansson.h"
     [nodeagent/gpu]=""
     [service]="jansson.h microhttpd.h gnutls/* seccomp.h openssl/*"
@@ -103,6 +107,7 @@ declare -A may_see=(
     [partition]="jansson.h"
     [api]="jansson.h"
     [base]="jansson.h yaml.h"
+    [limiter]=""
     [sim]="yaml.h jansson.h"
 )
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the tests and closes with the line "N passed, N failed".
-#   hack/run-tests.sh all|unit|sim|grpc|race|fuzz|strangers|failing|e2e|fault [name]
+#   hack/run-tests.sh all|unit|sim|limiter|grpc|race|fuzz|strangers|failing|e2e|fault [name]
 # A test counts as failed when it says so, when its program dies, and when a sanitizer wrote a
 # report: Criterion 2.4.1 passes a test whose only fault is a leak, so reports go to files.
 set -euo pipefail
@@ -179,6 +179,11 @@ sim() {
     pytests "the simulator, driven by a foreign NVML client" test/sim "${1:-}"
 }
 
+limiter() {
+    build release sim limiter || return 0
+    pytests "the limiter, in front of the simulated drivers" test/limiter "${1:-}"
+}
+
 grpc() {
     compgen -G 'test/grpc/test_*.py' >/dev/null || return 0
     build san build/san/test/grpc/peer || return 0
@@ -253,7 +258,7 @@ case "$1" in
 all)
     set -m
     lane 0 served e2e
-    lane 2 plain unit race fuzz sim grpc
+    lane 2 plain unit race fuzz sim limiter grpc
     lane 2 broken failing fault
     set +m
     join_lanes

@@ -211,6 +211,7 @@ nightly: export KUBE_VERSION := $(or $(KUBE_VERSION),1.36)
 nightly: ## The tests with a real kubelet and those of the scheduler once more, on Kubernetes 1.36.3, built on the first run; T=label other end-to-end tests
 	@hack/install-deps.sh --with-koordinator
 	@hack/run-tests.sh e2e "$(or $(T),real_kubelet or new_kubernetes or test_scheduler)"
+	@[ -n "$(T)" ] || hack/run-tests.sh limiter older
 
 # --- soak and fleet ---
 
@@ -233,3 +234,13 @@ fleet: ## A cluster of FLEET_NODES="100 1000" hollow nodes on a real API server:
 	@$(MAKE) -s VARIANT=release all build/release/test/fleet/hollow
 	@/usr/bin/python3 test/fleet/fleet.py $(or $(FLEET_NODES),100 1000)
 $(B)/test/race/nvml_cards $(B)/test/race/mxsml_cards: | sim
+
+# --- the limiter's modules, which are in no library of ours ---
+
+limiter_test = $(eval $(1): $(addprefix $(B)/limiter/,$(2))) $(eval $(1): LDFLAGS += $(addprefix $(B)/limiter/,$(2)))
+$(call limiter_test,$(B)/test/unit/ledger_test,ledger.o)
+$(call limiter_test,$(B)/test/unit/proc_stat_test,proc_stat.o)
+$(call limiter_test,$(B)/test/unit/peer_test,peer.o proc_stat.o)
+$(call limiter_test,$(B)/test/unit/word_lock_test,word_lock.o peer.o proc_stat.o)
+$(call limiter_test,$(B)/test/race/ledger,ledger.o)
+$(call limiter_test,$(B)/test/fuzz/proc_stat_fuzz,proc_stat.o)

@@ -155,15 +155,37 @@ static int take_lists(const json_t *pod, struct fraction_wish *ret, struct err *
     return take_list(pod, HAMI_NO_UUID, &ret->no_uuids, e);
 }
 
-/* HAMi reads it by Go's strconv.ParseBool. */
+/* HAMi reads truth by Go's strconv.ParseBool. */
+static const char *const truths[] = {"0", "f", "F", "FALSE", "false", "False",
+                                     "1", "t", "T", "TRUE",  "true",  "True"};
+enum { FIRST_TRUE = ARRAY_LEN(truths) / 2 };
+
 static int take_numa_bind(const json_t *pod, bool *ret, struct err *e)
 {
-    static const char *const answers[] = {"0", "f", "F", "FALSE", "false", "False",
-                                          "1", "t", "T", "TRUE",  "true",  "True"};
     int i = 0;
-    TRY(take_word(pod, HAMI_NUMA_BIND, answers, ARRAY_LEN(answers), "true, false", &i, e));
-    *ret = i >= (int)ARRAY_LEN(answers) / 2;
+    TRY(take_word(pod, HAMI_NUMA_BIND, truths, ARRAY_LEN(truths), "true, false", &i, e));
+    *ret = i >= FIRST_TRUE;
     return 0;
+}
+
+static bool is_true(const char *value)
+{
+    for (size_t i = FIRST_TRUE; value && i < ARRAY_LEN(truths); i++)
+        if (strcmp(truths[i], value) == 0)
+            return true;
+    return false;
+}
+
+bool hami_disables_control(const json_t *container)
+{
+    const json_t *env = json_object_get(container, "env");
+    for (size_t i = 0; i < json_array_size(env); i++) {
+        const char *name = JX_STR_AT(json_array_get(env, i), "name");
+        if (name && strcmp(name, "CUDA_DISABLE_CONTROL") == 0 &&
+            is_true(JX_STR_AT(json_array_get(env, i), "value")))
+            return true;
+    }
+    return false;
 }
 
 int hami_wish_of(const json_t *pod, struct hami_wish *ret, struct err *e)

@@ -47,6 +47,10 @@ struct hami_wish {
 int hami_wish_of(const json_t *pod, struct hami_wish *ret, struct err *e) MUST_CHECK;
 enum { HAMI_MAX_LIST_BYTES = 4096 };
 
+/* True for a container (the object, as JSON) that wants no limiter: CUDA_DISABLE_CONTROL is true among
+ * its variables, as written in the pod. What a ConfigMap says under the name is not known here. */
+bool hami_disables_control(const json_t *container);
+
 /* The text of HAMI_ALLOCATED: for each of the pod's containers, init containers first, its shares
  * as "uuid,NVIDIA,MiB,percent:", and ';'. The record is one that allocation_check accepts; the text is
  * no longer than the record's and a byte for each container. Caller frees. */

@@ -4,14 +4,27 @@
 #include "api/device.h"
 
 /*
- * What holds containers to their shares of a card. Nothing does yet. A want that asks for it is
- * refused, so that no card is shared anew in the belief that there are limits.
+ * What holds containers to their shares of a card. A want that asks for what is not there is refused,
+ * so that no card is shared anew in the belief that there are limits. Pure.
  */
 
 #define ENFORCEMENT_UNAVAILABLE "EnforcementUnavailable"
 
-/* Why shares cannot be held to what the terms ask for, with the remedy; NULL: they can, since the
- * terms ask for nothing. Static. Pure. */
-const char *enforcement_missing(const struct device_fractional *terms);
-/* True when the want gives the card out in shares, by terms that can be kept. want may be NULL. Pure. */
-bool enforcement_gives_shares(const struct device_want *want);
+/* What a node has for it. */
+struct enforcement_means {
+    bool library; /* the limiter, between a container's programs and the driver */
+};
+/* Everything that some node may have: for those who do not know the node, whose agent judges then. */
+extern const struct enforcement_means enforcement_anywhere;
+
+/* Why shares cannot be held to what the terms ask for, with the remedy; NULL: they can. Static. */
+const char *enforcement_missing(const struct device_fractional *terms,
+                                const struct enforcement_means *has);
+/* True when the want gives the card out in shares, by terms that can be kept. want may be NULL. */
+bool enforcement_gives_shares(const struct device_want *want, const struct enforcement_means *has);
+/* What new shares by these terms are held to their memory with. The terms are not refused. */
+enum api_level enforcement_of_memory(const struct device_fractional *terms,
+                                     const struct enforcement_means *has);
+/* The same for compute. */
+enum api_level enforcement_of_compute(const struct device_fractional *terms,
+                                      const struct enforcement_means *has);

@@ -197,9 +197,10 @@ static bool check_sharing(struct source *s, const struct claim *c, const struct 
                        "timeSlicing");
         return false;
     }
-    const char *missing = c->entry->sharing.has_fractional
-                              ? enforcement_missing(&c->entry->sharing.fractional)
-                              : NULL;
+    const char *missing =
+        c->entry->sharing.has_fractional
+            ? enforcement_missing(&c->entry->sharing.fractional, &enforcement_anywhere)
+            : NULL;
     if (missing)
         resolve_refuse(s, ENFORCEMENT_UNAVAILABLE, card, missing);
     return !missing;

@@ -100,7 +100,8 @@ static const struct device_fractional *terms_of(const struct card_record *c,
                                                 const struct device_spec *spec)
 {
     const struct device_want *want = device_spec_want(spec, c->uuid);
-    bool gives = enforcement_gives_shares(want) && c->healthy && c->mode == API_MODE_NATIVE;
+    bool gives = enforcement_gives_shares(want, &enforcement_anywhere) && c->healthy &&
+                 c->mode == API_MODE_NATIVE;
     return gives ? &want->sharing.fractional : NULL;
 }
 

@@ -41,7 +41,8 @@ static bool gives_shares(const struct device_card *c, const struct device_want *
 static bool is_ill(const struct device_card *c, const struct device_want *want)
 {
     bool stays = !want || want->mode == API_MODE_NATIVE;
-    bool gives = !c->has_fractional || !want || enforcement_gives_shares(want);
+    bool gives =
+        !c->has_fractional || !want || enforcement_gives_shares(want, &enforcement_anywhere);
     return !c->healthy || c->has_pending_mode || c->has_drain || !stays || !gives;
 }
 

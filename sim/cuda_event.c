@@ -118,6 +118,7 @@ static void set_done(struct mark *m, int64_t at_ns)
     m->done = true;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): work_item's. */
 static CUresult perform_record(struct work_item *item, int64_t *at_ns)
 {
     set_done(((struct mark_item *)item)->mark, *at_ns);

@@ -27,9 +27,7 @@ static unsigned int newest_ptx(int cuda)
  * none of it is for the simulated cards. */
 static bool is_binary(const char *data)
 {
-    static const char *const begins[] = {"\x7f"
-                                         "ELF",
-                                         "\x50\xed\x55\xba", "\xb1\x43\x62\x46"};
+    static const char *const begins[] = {"\177ELF", "\x50\xed\x55\xba", "\xb1\x43\x62\x46"};
     for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
         if (strncmp(data, begins[i], 4) == 0)
             return true;

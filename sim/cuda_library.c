@@ -51,6 +51,7 @@ static CUresult make_take(struct image *image, CUlibrary *ret)
 }
 
 /* Options change nothing here. It needs no context. */
+/* NOLINTBEGIN(readability-non-const-parameter): the ABI's parameters. */
 CUresult cuLibraryLoadData(CUlibrary *library, const void *data, int *jit_options,
                            void **jit_values, unsigned int jit_count, int *options, void **values,
                            unsigned int count)
@@ -70,6 +71,7 @@ CUresult cuLibraryLoadData(CUlibrary *library, const void *data, int *jit_option
     context_unlock();
     return cuda_leave(&c, rc);
 }
+/* NOLINTEND(readability-non-const-parameter) */
 
 CUresult cuLibraryUnload(CUlibrary library)
 {

@@ -154,6 +154,7 @@ CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image)
 }
 
 /* Only what the compiler says about an error is here; its other options change nothing. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): the ABI's parameter. */
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, int *options,
                             void **values)
 {

@@ -174,22 +174,27 @@ pid_t cuda_rows_pid(const struct cuda_rows *r, uint32_t row)
 
 /* Assumed: a process is named on the cards where it has a context; memory that it has on others is
  * nobody's by name. */
-static void fold_part(const struct cuda_row *row, uint32_t gpu, uint64_t bytes, pid_t pid,
-                      struct hw *hw)
+struct part {
+    uint32_t gpu, row;
+    uint64_t bytes;
+    pid_t pid;
+};
+
+static void fold_part(const struct cuda_row *row, const struct part *part, struct hw *hw)
 {
     struct hw_proc *p = hw_free_proc(hw);
-    bool is_named = pid > 0 && row->contexts[gpu] > 0;
+    bool is_named = part->pid > 0 && row->contexts[part->gpu] > 0;
     if (p == NULL)
         return;
-    *p = (struct hw_proc){.pid = is_named ? (uint32_t)pid : HW_NONE,
-                          .gpu = gpu,
+    *p = (struct hw_proc){.pid = is_named ? (uint32_t)part->pid : HW_NONE,
+                          .gpu = part->gpu,
                           .gi = HW_NONE,
                           .ci = HW_NONE,
                           .slice = HW_NONE,
                           .vf = HW_NONE,
                           .kind = is_named ? PROC_COMPUTE : PROC_HIDDEN,
-                          .cuda = 1,
-                          .memory_mib = (uint32_t)((bytes + MIB - 1) / MIB)};
+                          .cuda = part->row + 1,
+                          .memory_mib = (uint32_t)((part->bytes + MIB - 1) / MIB)};
     memcpy(p->name, row->name, sizeof(p->name));
     hw->cuda_procs++;
 }
@@ -202,8 +207,9 @@ static void fold_row(struct cuda_rows *r, uint32_t i, struct hw *hw)
     memcpy(bytes, row->bytes, sizeof(bytes));
     shared_add_own_bytes(&r->file->shared, i, bytes);
     for (uint32_t gpu = 0; gpu < HW_MAX_GPUS; gpu++) {
-        if (row->contexts[gpu] > 0 || bytes[gpu] > 0)
-            fold_part(row, gpu, bytes[gpu], pid, hw);
+        const struct part part = {.gpu = gpu, .row = i, .bytes = bytes[gpu], .pid = pid};
+        if (row->contexts[gpu] > 0 || part.bytes > 0)
+            fold_part(row, &part, hw);
     }
 }
 

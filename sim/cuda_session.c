@@ -238,6 +238,11 @@ const struct cuda_device *cuda_device_at(CUdevice device)
     return &self.devices[device];
 }
 
+uint32_t cuda_row(void)
+{
+    return (uint32_t)(session.state.rows.own - session.state.rows.file->rows);
+}
+
 const char *cuda_state_path(void)
 {
     return session.state.path[0] != '\0' ? session.state.path : NULL;

@@ -59,6 +59,9 @@ const struct cuda_device *cuda_device_at(CUdevice device);
 /* The state's path; NULL: the state is this process's own. Fixed from cuInit on. */
 const char *cuda_state_path(void);
 
+/* The number of this process's row among those of CUDA. Fixed from cuInit on. */
+uint32_t cuda_row(void);
+
 /* The driver's version of CUDA, as 1000 × major + 10 × minor; needs no cuInit. */
 int cuda_driver_version(void);
 

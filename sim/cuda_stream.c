@@ -227,6 +227,7 @@ static CUresult error_of(const struct work *w)
 }
 
 /* A callback hears of an error; a function is not called then. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): work_item's. */
 static CUresult call(struct work_item *item, int64_t *at_ns)
 {
     const struct host_item *h = (const struct host_item *)item;

@@ -144,7 +144,7 @@ void timeslices_sleep(struct timeslices *t, int seat, uint32_t bell, int64_t unt
 /* --- Seats --- */
 
 /* A lock of this description excludes none of its own threads. Locked. */
-static bool take_seat(struct timeslices *t, uint32_t i, uint32_t gpu)
+static bool take_seat(struct timeslices *t, uint32_t i, uint32_t gpu, uint32_t row)
 {
     struct timeslice_seat *s = &t->file->seats[i];
     if (t->own[i] || !set_lock(t->fd, F_OFD_SETLK, F_WRLCK, LOCK_LIFE + i))
@@ -153,6 +153,7 @@ static bool take_seat(struct timeslices *t, uint32_t i, uint32_t gpu)
     s->used = 1;
     s->gpu = gpu;
     s->pid = (uint32_t)getpid();
+    s->row = row;
     s->waits = 0;
     s->granted = 0;
     s->run_ns = 0;
@@ -161,11 +162,11 @@ static bool take_seat(struct timeslices *t, uint32_t i, uint32_t gpu)
     return true;
 }
 
-int timeslices_join(struct timeslices *t, uint32_t gpu)
+int timeslices_join(struct timeslices *t, uint32_t gpu, uint32_t row)
 {
     uint32_t i = 0;
     timeslices_lock(t);
-    while (i < TIMESLICE_SEATS && !take_seat(t, i, gpu))
+    while (i < TIMESLICE_SEATS && !take_seat(t, i, gpu, row))
         i++;
     timeslices_unlock(t);
     return i < TIMESLICE_SEATS ? (int)i : -1;
@@ -231,7 +232,7 @@ static void release(struct timeslices *t, struct timeslice_card *card, int64_t u
     if (until_ns < used.end_ns)
         used.end_ns = later(until_ns, used.start_ns);
     card->past[card->count % TIMESLICE_PAST] =
-        (struct timeslice_past){.slice = used, .seat = seat, .pid = s->pid};
+        (struct timeslice_past){.slice = used, .seat = seat, .pid = s->pid, .row = s->row};
     s->run_ns += used.end_ns - used.start_ns;
     card->run_ns += used.end_ns - used.start_ns;
     card->free_ns = used.end_ns;
@@ -310,4 +311,48 @@ void timeslices_leave(struct timeslices *t, int seat, int64_t until_ns)
     t->own[seat] = false;
     (void)set_lock(t->fd, F_OFD_SETLK, F_UNLCK, LOCK_LIFE + (size_t)seat);
     timeslices_unlock(t);
+}
+
+/* --- How busy a card was --- */
+
+/* The part of a slice that lies in a span. */
+static int64_t within(const struct timeslice *slice, const struct timeslice *span)
+{
+    int64_t from = later(slice->start_ns, span->start_ns);
+    int64_t to = slice->end_ns < span->end_ns ? slice->end_ns : span->end_ns;
+    return later(to - from, 0);
+}
+
+static bool counts(uint32_t of, uint32_t row)
+{
+    return row == TIMESLICE_ALL || of == row;
+}
+
+/* The last second, or as far back as the slices that are kept go. */
+static struct timeslice last_second(const struct timeslice_card *card)
+{
+    int64_t now = timeslices_now();
+    struct timeslice span = {.start_ns = now - SECOND, .end_ns = now};
+    if (card->count > TIMESLICE_PAST)
+        span.start_ns =
+            later(span.start_ns, card->past[card->count % TIMESLICE_PAST].slice.start_ns);
+    return span;
+}
+
+uint32_t timeslices_percent(const struct timeslices *t, uint32_t gpu, uint32_t row)
+{
+    const struct timeslice_card *card = &t->file->cards[gpu];
+    struct timeslice span = last_second(card);
+    uint64_t kept = card->count < TIMESLICE_PAST ? card->count : TIMESLICE_PAST;
+    int64_t sum = 0;
+    for (uint64_t i = 1; i <= kept; i++) {
+        const struct timeslice_past *p = &card->past[(card->count - i) % TIMESLICE_PAST];
+        if (p->slice.end_ns <= span.start_ns)
+            break;
+        sum += counts(p->row, row) ? within(&p->slice, &span) : 0;
+    }
+    const struct timeslice_seat *s = &t->file->seats[(card->holder - 1) % TIMESLICE_SEATS];
+    if (card->holder != 0 && counts(s->row, row))
+        sum += within(&s->slice, &span);
+    return span.end_ns > span.start_ns ? (uint32_t)(sum * 100 / (span.end_ns - span.start_ns)) : 0;
 }

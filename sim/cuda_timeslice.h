@@ -41,7 +41,8 @@ struct timeslice_seat {
     _Atomic uint32_t bell;
     uint32_t used;
     uint32_t gpu;
-    uint32_t pid;     /* as the process knows itself */
+    uint32_t pid;     /* as the process knows itself, ... */
+    uint32_t row;     /* ... and where it is among CUDA's processes (cuda_rows.h) */
     uint32_t waits;   /* it has kernels, and not the card */
     uint32_t granted; /* it was given `slice`, and does not know it yet */
     int64_t since_ns; /* when its kernels were there */
@@ -51,7 +52,7 @@ struct timeslice_seat {
 
 struct timeslice_past {
     struct timeslice slice; /* as far as it was used */
-    uint32_t seat, pid;
+    uint32_t seat, pid, row;
 };
 
 struct timeslice_card {
@@ -89,8 +90,8 @@ void timeslices_forget(struct timeslices *t);
 void timeslices_lock(struct timeslices *t);
 void timeslices_unlock(struct timeslices *t);
 
-/* A seat for a context on a card; -1 when all are taken. */
-int timeslices_join(struct timeslices *t, uint32_t gpu);
+/* A seat for a context on a card, of the process of a row; -1 when all are taken. */
+int timeslices_join(struct timeslices *t, uint32_t gpu, uint32_t row);
 
 /* Ends a seat, which used the card until then if it has it. */
 void timeslices_leave(struct timeslices *t, int seat, int64_t until_ns);
@@ -118,3 +119,10 @@ bool timeslices_is_live(const struct timeslices *t, uint32_t seat);
 
 /* CLOCK_MONOTONIC. */
 int64_t timeslices_now(void);
+
+/*
+ * How much of the last second a card ran kernels, in percent: those of one row's process, or of
+ * TIMESLICE_ALL. Of a shorter time where no more slices are kept. Locked.
+ */
+#define TIMESLICE_ALL UINT32_MAX
+uint32_t timeslices_percent(const struct timeslices *t, uint32_t gpu, uint32_t row);

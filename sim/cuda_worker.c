@@ -213,7 +213,7 @@ static bool start_worker(struct work *w)
 {
     if (!timeslices_open(&slices, cuda_state_path()))
         return false;
-    w->seat = timeslices_join(&slices, w->device->gpu);
+    w->seat = timeslices_join(&slices, w->device->gpu, cuda_row());
     if (w->seat < 0)
         return false;
     if (!start(w, work_main)) {

@@ -81,7 +81,7 @@ enum proc_kind { PROC_COMPUTE, PROC_GRAPHICS, PROC_MPS, PROC_HIDDEN };
 struct hw_proc {
     uint32_t pid; /* 0: the entry is empty; HW_NONE: hidden */
     uint32_t gpu;
-    uint32_t cuda;      /* it stands for a row of CUDA's processes */
+    uint32_t cuda;      /* the row of CUDA's processes that it stands for, + 1; 0: none */
     uint32_t gi, ci;    /* HW_NONE on a card without MIG */
     uint32_t slice, vf; /* on a MetaX card: HW_NONE on the whole card */
     uint32_t kind;

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVML: utilisation, temperature, clocks, process samples: an idle card's, steady. */
+/* NVML: utilisation, temperature, clocks, process samples: steady, but for the time that CUDA's
+ * kernels take. */
+#include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "sim/cuda_timeslice.h"
 #include "sim/nvml_calls.h"
 #include "sim/nvml_session.h"
 
@@ -13,6 +17,44 @@ static int without_mig(const struct call *c)
     return c->gpu->mig_current ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
 }
 
+/* --- Time that kernels take --- */
+
+/* Who looks at the cards' time slices. False: there are none, as no kernel ran. */
+static bool open_slices(struct timeslices *t)
+{
+    char path[PATH_MAX];
+    const char *state = session_state()->path;
+    *t = (struct timeslices){.mu = PTHREAD_MUTEX_INITIALIZER};
+    if (snprintf(path, sizeof(path), "%s.work", state) >= (int)sizeof(path))
+        return false;
+    return *state != '\0' && access(path, F_OK) == 0 && timeslices_open(t, state);
+}
+
+static uint32_t busy_percent(uint32_t gpu, uint32_t row)
+{
+    struct timeslices t;
+    uint32_t percent = 0;
+    if (!open_slices(&t))
+        return 0;
+    timeslices_lock(&t);
+    percent = timeslices_percent(&t, gpu, row);
+    timeslices_unlock(&t);
+    timeslices_forget(&t);
+    return percent;
+}
+
+static unsigned int gpu_percent(const struct call *c)
+{
+    uint32_t busy = busy_percent(c->gpu_index, TIMESLICE_ALL);
+    return busy > c->gpu->utilization_pct ? busy : c->gpu->utilization_pct;
+}
+
+/* Of a process that simctl attached: one of so many. */
+static unsigned int share_of(const struct call *c, const struct hw_proc *p, unsigned int n)
+{
+    return p->cuda > 0 ? busy_percent(p->gpu, p->cuda - 1) : c->gpu->utilization_pct / n;
+}
+
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *utilization)
 {
     struct call c = {.id = CALL_nvmlDeviceGetUtilizationRates};
@@ -22,7 +64,7 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
     if (rc == NVML_SUCCESS)
         rc = without_mig(&c);
     if (rc == NVML_SUCCESS)
-        *utilization = (nvmlUtilization_t){.gpu = c.gpu->utilization_pct};
+        *utilization = (nvmlUtilization_t){.gpu = gpu_percent(&c)};
     return call_leave(&c, rc);
 }
 
@@ -182,10 +224,9 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
     for (size_t i = 0, at = 0; rc == NVML_SUCCESS && i < c.hw->proc_reach; i++) {
         const struct hw_proc *p = &c.hw->procs[i];
         if (is_here(&c, p))
-            utilization[at++] =
-                (nvmlProcessUtilizationSample_t){.pid = p->pid,
-                                                 .timeStamp = now,
-                                                 .smUtil = c.gpu->utilization_pct / n};
+            utilization[at++] = (nvmlProcessUtilizationSample_t){.pid = p->pid,
+                                                                 .timeStamp = now,
+                                                                 .smUtil = share_of(&c, p, n)};
     }
     return call_leave(&c, rc);
 }

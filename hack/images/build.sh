@@ -29,10 +29,11 @@ revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
 # A tag takes fewer characters than a version may have.
 tag=${VERSION//[^A-Za-z0-9_.-]/-}
 
-image() { # NAME TITLE [--for-drivers] [--with PROGRAM]... [options of image.sh]
+image() { # NAME TITLE [--for-drivers] [--limiter LIBRARY]... [--with PROGRAM]... [options of image.sh]
     local name=$1 title=$2 folder=build/images/$1 packing=() also=()
     shift 2
     [ "${1:-}" != --for-drivers ] || { packing+=("$1") && shift; }
+    while [ "${1:-}" = --limiter ]; do packing+=("$1" "$2") && shift 2; done
     while [ "${1:-}" = --with ]; do also+=("$2") && shift 2; done
     hack/images/root.py "${packing[@]}" --version "$VERSION" "$folder" "build/release/$name" build/release/cleave-child "${also[@]}"
     [ -z "$roots" ] || return 0
@@ -46,7 +47,12 @@ image() { # NAME TITLE [--for-drivers] [--with PROGRAM]... [options of image.sh]
     say "$IMAGE_PREFIX/$name:$tag $(cat "build/images/$name.digest") $(stat -c %s "build/images/$name.oci.tar") bytes"
 }
 
+# The limiter, where both of its libraries were built; an agent without it limits no share.
+limiter=()
+for library in build/release/limiter/libcleave-{cuda,nvml}.so; do [ ! -e "$library" ] || limiter+=(--limiter "$library"); done
+[ ${#limiter[@]} = 4 ] || limiter=()
+
 mkdir -p build/images
 image cleave-controller "Cleave's controller" --user 65532:65532
 image cleave-scheduler "Cleave's scheduler" --user 65532:65532
-image cleave-agent "Cleave's agent" --for-drivers --with build/release/cleave-watch --with build/release/cleave-runtime
+image cleave-agent "Cleave's agent" --for-drivers "${limiter[@]}" --with build/release/cleave-watch --with build/release/cleave-runtime

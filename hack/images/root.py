@@ -3,10 +3,11 @@
 """Composes the root folder of an image: programs without their symbols, the libraries that they load, and what says whose
 they are. There is no shell and no package manager in it.
 
-    hack/images/root.py [--for-drivers] --version VERSION FOLDER PROGRAM...
+    hack/images/root.py [--for-drivers] [--limiter LIBRARY]... --version VERSION FOLDER PROGRAM...
 
 Writes FOLDER/root, FOLDER/PROGRAM.debug (the symbols; the program names the file and its build-id) and FOLDER/NAME.spdx.json
-(an SBOM, SPDX 2.3, which is also in the root), NAME being the first program's. Modes and contents depend on the programs and
+(an SBOM, SPDX 2.3, which is also in the root), NAME being the first program's. The limiter's libraries are carried along for
+containers on the host, which have what they need: nothing in the image loads them. Modes and contents depend on the programs and
 Debian's packages only; the SBOM's time is SOURCE_DATE_EPOCH. Everything but the programs comes from installed packages of
 Debian. Of what is linked into them, from Debian's packages and from the libcurl of hack/images/curl.sh, the linker's maps
 PROGRAM.map tell.
@@ -31,6 +32,8 @@ REPO = linked.ROOT
 DOC = Path("/usr/share/doc")
 # The folders of a merged /usr, as Debian's base has them: a runtime that mounts a driver finds its places.
 LINKS = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64", "var/run": "/run", "etc/os-release": "../usr/lib/os-release"}
+# Where the agent looks for the limiter (--limiter-folder).
+LIMITER = "usr/lib/cleave/limiter"
 FOLDERS = ("usr/bin", "usr/sbin", "usr/lib64", "etc", "run", "tmp", "var/lib", "proc", "sys", "dev")
 # What vendors' libraries and tools are linked with; they are loaded or run from the host, with the image's libraries. The first
 # three hold nothing since glibc 2.34, but old programs name them.
@@ -89,15 +92,16 @@ class Root:
 # --- the program ---
 
 
-def split(program, root, debug):
+def split(program, root, debug, folder="usr/bin", mode=0o755):
     """The program without symbols goes to the root; they go to debug, which the program names."""
     subprocess.run(["objcopy", "--only-keep-debug", "--compress-debug-sections", program, debug], check=True)
     debug.chmod(0o644)
-    stripped = root.folder / "usr/bin" / program.name
+    stripped = root.folder / folder / program.name
+    stripped.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["strip", "--strip-all", "-o", stripped, program], check=True)
     subprocess.run(["objcopy", f"--add-gnu-debuglink={debug}", stripped], check=True)
-    stripped.chmod(0o755)
-    root.origin[f"usr/bin/{program.name}"] = str(program)
+    stripped.chmod(mode)
+    root.origin[f"{folder}/{program.name}"] = str(program)
 
 
 # --- what goes with it ---
@@ -183,6 +187,7 @@ def sbom(root, programs, version, packages):
         if of := by_origin.get(root.origin[name]):
             relations.append(related(of, "CONTAINS", spdx_id("File", name)))
     relations += [related(ours["SPDXID"], "CONTAINS", spdx_id("File", f"usr/bin/{program}")) for program in programs]
+    relations += [related(ours["SPDXID"], "CONTAINS", spdx_id("File", name)) for name in root.files() if name.startswith(f"{LIMITER}/")]
     document = {"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"{name}-{version}",
                 "creationInfo": {"creators": ["Tool: cleave-hack-images-root"],
                                  "created": datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", "0")), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")},
@@ -195,7 +200,7 @@ def sbom(root, programs, version, packages):
 # --- all of it ---
 
 
-def compose(folder, programs, version, for_drivers):
+def compose(folder, programs, version, for_drivers, limiter):
     folder.mkdir(parents=True, exist_ok=True)
     root, name = Root(folder / "root"), programs[0].name
     libraries, static = set(), set()
@@ -203,6 +208,8 @@ def compose(folder, programs, version, for_drivers):
         split(program, root, folder / f"{program.name}.debug")
         libraries |= set(linked.shared(program).values())
         static |= linked.archives(program)
+    for library in limiter:
+        split(library, root, folder / f"{library.name}.debug", LIMITER, 0o644)
     extra = {linked.library_path(soname) for soname in DRIVERS_NEED} - libraries if for_drivers else set()
     for path in sorted(libraries | extra):
         root.library(path)
@@ -231,11 +238,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", required=True)
     parser.add_argument("--for-drivers", action="store_true", help="with what vendors' libraries and tools need")
+    parser.add_argument("--limiter", type=Path, action="append", default=[], help="a library of the limiter's")
     parser.add_argument("folder", type=Path)
     parser.add_argument("program", type=Path, nargs="+")
     options = parser.parse_args()
     os.umask(0o022)
-    compose(options.folder.resolve(), [program.resolve() for program in options.program], options.version, options.for_drivers)
+    compose(options.folder.resolve(), [program.resolve() for program in options.program], options.version, options.for_drivers, [library.resolve() for library in options.limiter])
 
 
 if __name__ == "__main__":

@@ -53,14 +53,20 @@ static json_t *common_nodes(const struct container_vendor *v, const struct devic
     return new_nodes(&list);
 }
 
-static void add_mount(json_t *list, const struct driver_mount *m)
+/* How a file or folder is mounted, besides its paths. */
+struct mount_way {
+    bool writable, no_exec;
+};
+
+static void add_mount(json_t *list, const char *host_path, const char *container_path,
+                      struct mount_way way)
 {
-    json_t *mount =
-        json_pack("{s:s, s:s, s:[s,s,s,s,s]}", "hostPath", m->host_path, "containerPath",
-                  m->container_path, "options", "ro", "nosuid", "nodev", "rbind", "rprivate");
+    json_t *mount = json_pack("{s:s, s:s, s:[s,s,s,s,s]}", "hostPath", host_path, "containerPath",
+                              container_path, "options", way.writable ? "rw" : "ro", "nosuid",
+                              "nodev", "rbind", "rprivate");
     if (!mount)
         return;
-    if (m->no_exec)
+    if (way.no_exec)
         add_string(json_object_get(mount, "options"), "noexec");
     json_array_append_new(list, mount);
 }
@@ -72,14 +78,68 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* --- The limiter --- */
+
+bool cdi_can_limit(const char *vendor, const struct driver_files *files)
+{
+    const struct container_vendor *v = container_vendor_find(vendor);
+    for (const struct container_shim *s = v ? v->shims : NULL; files && s && s->library; s++)
+        if (!driver_files_have(files, s->library))
+            return false;
+    return files && v && v->shims;
+}
+
+/* What takes the place of the driver's libraries; owned. */
+struct shims {
+    struct driver_substitute *items;
+    char **paths;
+    size_t n;
+};
+
+static void shims_done(struct shims *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        free(s->paths[i]);
+    free(s->paths);
+    free(s->items);
+}
+AUTO_DEFINE(shims, struct shims, shims_done)
+
+static void list_shims(const struct container_vendor *v, const char *limiter, struct shims *ret)
+{
+    for (const struct container_shim *s = limiter ? v->shims : NULL; s && s->library; s++) {
+        size_t n = ret->n;
+        char *path = *XPUSH(ret->paths, n) = xasprintf("%s/%s", limiter, s->file);
+        *XPUSH(ret->items, ret->n) = (struct driver_substitute){s->library, path, s->real_at};
+    }
+}
+
+/* --- Mounts --- */
+
 /* Without a hook to make links, each name of a library is a mount of it. */
-static json_t *mounts(const struct cdi_common_options *o, const struct driver_files *files)
+static void add_driver(const struct container_vendor *v, const struct cdi_common_options *o,
+                       const struct driver_files *files, json_t *list)
 {
     auto_driver_mounts struct driver_mounts all;
-    json_t *list = json_array();
-    driver_mounts_list(files, /* names= */ !o->hook, o->second_folder, &all);
+    AUTO(shims) struct shims shims = {0};
+    list_shims(v, o->limiter, &shims);
+    const struct driver_substitutes substitutes = {shims.items, shims.n};
+    driver_mounts_list(files, /* names= */ !o->hook, o->second_folder, &substitutes, &all);
     for (size_t i = 0; i < all.n; i++)
-        add_mount(list, &all.items[i]);
+        add_mount(list, all.items[i].host_path, all.items[i].container_path,
+                  (struct mount_way){.no_exec = all.items[i].no_exec});
+}
+
+/* files NULL: the driver's are not mounted. */
+static json_t *mounts(const struct container_vendor *v, const struct cdi_common_options *o,
+                      const struct driver_files *files)
+{
+    json_t *list = json_array();
+    if (files)
+        add_driver(v, o, files, list);
+    for (size_t i = 0; i < o->n_mounts; i++)
+        add_mount(list, o->mounts[i].host_path, o->mounts[i].container_path,
+                  (struct mount_way){.writable = !o->mounts[i].read_only, .no_exec = true});
     return list;
 }
 
@@ -124,13 +184,14 @@ static void add_ldcache_hook(json_t *list, const char *program, const struct dri
     add_hook(list, program, args);
 }
 
+/* The image's own libcuda, where it is a newer one, would take the limiter's place. */
 static json_t *hooks(const struct cdi_common_options *o, const struct driver_files *files)
 {
     assert(o->hook);
     json_t *list = json_array();
     if (files->n_links)
         add_links_hook(list, o->hook, files);
-    if (o->newer_hooks)
+    if (o->newer_hooks && !o->limiter)
         add_hook(list, o->hook, new_hook_args(o->hook, "enable-cuda-compat"));
     add_ldcache_hook(list, o->hook, files);
     if (o->newer_hooks)
@@ -166,11 +227,11 @@ char *cdi_common_render(const struct container_vendor *v, const struct cdi_commo
     auto_json json_t *edits = json_object();
     set_list(edits, "env", environment(v, o));
     set_list(edits, "deviceNodes", common_nodes(v, nodes));
-    if (files && v->mounts_driver) {
-        set_list(edits, "mounts", mounts(o, files));
-        if (o->hook)
-            set_list(edits, "hooks", hooks(o, files));
-    }
+    if (!v->mounts_driver)
+        files = NULL;
+    set_list(edits, "mounts", mounts(v, o, files));
+    if (files && o->hook)
+        set_list(edits, "hooks", hooks(o, files));
     return dump(edits);
 }
 

@@ -17,11 +17,20 @@ struct cdi_common_options {
     bool newer_hooks;
     const char *second_folder; /* "": none */
     bool set_library_path;
+    const char *limiter;              /* the folder of the host with the limiter's libraries; NULL:
+                                         containers get the driver's own */
+    const struct entry_mount *mounts; /* besides the driver's files; n_mounts of them, none below
+                                         another that stands behind it */
+    size_t n_mounts;
 };
 
-/* containerEdits for every container: the vendor's variable (common_env) and control devices. For a
- * vendor whose driver is mounted (mounts_driver) also the driver's files (NULL: none) and hooks.
- * Caller frees. */
+/* True when all libraries are among the files (NULL: none) that the vendor's limiter takes the place
+ * of, so that a container can be limited. */
+bool cdi_can_limit(const char *vendor, const struct driver_files *files);
+
+/* containerEdits for every container: the vendor's variable (common_env), control devices and the
+ * other mounts. For a vendor whose driver is mounted (mounts_driver) also the driver's files (NULL:
+ * none) and hooks. Caller frees. */
 char *cdi_common_render(const struct container_vendor *v, const struct cdi_common_options *o,
                         const struct device_nodes *nodes, const struct driver_files *files);
 

@@ -90,11 +90,13 @@ static int check_device(const struct entry_device *d, enum slot_pool *ret, struc
 /* The file includes everything that all containers get, because the vendor's main file may be
  * removed. A hook that others than root can change is left out, as in the main file. */
 static int render(const struct cdi_slots *s, const struct device_nodes *nodes,
-                  const struct driver_files *files, const struct entry_device *d,
+                  const struct cdi_outfit *outfit, const struct entry_device *d,
                   const struct entry_device *const *together, size_t n, struct sb *ret,
                   struct err *e)
 {
+    static const struct cdi_outfit nothing;
     const struct container_vendor *v = container_vendor_find(d->vendor);
+    const struct cdi_outfit *out = outfit ? outfit : &nothing;
     auto_free char *hook = NULL;
     assert(v);
     if (s->hook && v->mounts_driver &&
@@ -103,8 +105,11 @@ static int render(const struct cdi_slots *s, const struct device_nodes *nodes,
     const struct cdi_common_options o = {.hook = hook,
                                          .newer_hooks = s->newer_hooks,
                                          .second_folder = s->second_folder,
-                                         .set_library_path = s->set_library_path};
-    auto_free char *common = cdi_common_render(v, &o, nodes, files);
+                                         .set_library_path = s->set_library_path,
+                                         .limiter = out->limiter,
+                                         .mounts = out->mounts,
+                                         .n_mounts = out->n_mounts};
+    auto_free char *common = cdi_common_render(v, &o, nodes, out->files);
     auto_free char *device = NULL;
     TRY(cdi_device_render(nodes, d, together, n, &device, e));
     cdi_spec_begin(ret, v, common);
@@ -129,13 +134,13 @@ static int write_file(const struct cdi_slots *s, const char *path, const char *t
 }
 
 int cdi_slots_write(const struct cdi_slots *s, const struct device_nodes *nodes,
-                    const struct driver_files *files, const struct entry_device *d,
+                    const struct cdi_outfit *outfit, const struct entry_device *d,
                     const struct entry_device *const *together, size_t n, struct err *e)
 {
     auto_sb struct sb text = SB_INIT(SPEC_BYTES);
     enum slot_pool pool;
     TRY(check_device(d, &pool, e));
-    TRY(render(s, nodes, files, d, together, n, &text, e));
+    TRY(render(s, nodes, outfit, d, together, n, &text, e));
     auto_free char *path = path_of(s, d->cdi_name, pool);
     int rc = write_file(s, path, sb_str(&text), e);
     return rc < 0 && e ? err_wrap(e, "CDI spec of %s", d->cdi_name) : rc;
@@ -190,6 +195,25 @@ int cdi_slots_list(const struct cdi_slots *s, struct cdi_slot_names *ret, struct
     assert(names.n <= SLOT_MAX);
     *ret = names;
     return 0;
+}
+
+static bool mentions(const struct cdi_slots *s, const char *name, const char *text)
+{
+    auto_free char *path = path_of(s, name, slot_pool_of((unsigned)slot_of_name(name)));
+    auto_free char *said = NULL;
+    int rc = file_read(path, SPEC_BYTES, &said, /* ret_len= */ NULL, /* e= */ NULL);
+    return rc == 0 ? strstr(said, text) != NULL : rc != -ERR_NOT_FOUND;
+}
+
+bool cdi_slots_mention(const struct cdi_slots *s, const char *text)
+{
+    auto_cdi_slot_names struct cdi_slot_names names = {0};
+    if (cdi_slots_list(s, &names, /* e= */ NULL) < 0)
+        return true;
+    for (size_t i = 0; i < names.n; i++)
+        if (mentions(s, names.items[i], text))
+            return true;
+    return false;
 }
 
 void cdi_slot_names_done(struct cdi_slot_names *n)

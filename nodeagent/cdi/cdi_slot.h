@@ -32,17 +32,26 @@ struct cdi_slots *cdi_slots_free(struct cdi_slots *s);
 AUTO_DEFINE_PTR(cdi_slots, struct cdi_slots, cdi_slots_free)
 #define auto_cdi_slots AUTO_PTR(cdi_slots)
 
+/* What the container of a slot gets besides its devices. Borrowed. */
+struct cdi_outfit {
+    const struct driver_files *files; /* the driver's, for a vendor whose containers get them; NULL:
+                                         none */
+    /* As in struct cdi_common_options. */
+    const char *limiter;
+    const struct entry_mount *mounts;
+    size_t n_mounts;
+};
+
 /* Writes the file of slot d->cdi_name so that it stands for d: a whole card, an existing slice, or
- * a share of a card. files: the driver's, for a vendor whose containers get them; NULL: none.
- * together: all devices of d's container, d included (n 0: only d); the files of all of them are to
- * be written with the same list. An older file of the slot is replaced durably; an equal one is not
- * written. Does file I/O with fsync: some milliseconds on a disk, almost none in memory, where
- * /var/run is.
+ * a share of a card. outfit NULL: nothing besides. together: all devices of d's container, d
+ * included (n 0: only d); the files of all of them are to be written with the same list and outfit.
+ * An older file of the slot is replaced durably; an equal one is not written. Does file I/O with
+ * fsync: some milliseconds on a disk, almost none in memory, where /var/run is.
  *
  * Errors; the old file stays then. ERR_INVALID: not a slot's name, another vendor's device, or a
  * slot itself; ERR_NOT_FOUND: its device files are not known; ERR_SYSTEM: folder or disk. */
 int cdi_slots_write(const struct cdi_slots *s, const struct device_nodes *nodes,
-                    const struct driver_files *files, const struct entry_device *d,
+                    const struct cdi_outfit *outfit, const struct entry_device *d,
                     const struct entry_device *const *together, size_t n, struct err *e) MUST_CHECK;
 
 /* Removes the file of a slot. A missing one is no error. ERR_INVALID: not a slot's name.
@@ -58,5 +67,8 @@ struct cdi_slot_names {
  * folder has none. ERR_SYSTEM. */
 int cdi_slots_list(const struct cdi_slots *s, struct cdi_slot_names *ret, struct err *e) MUST_CHECK;
 void cdi_slot_names_done(struct cdi_slot_names *n);
+/* True when the file of some slot has the text in it, or it cannot be said: a file or the folder
+ * cannot be read. */
+bool cdi_slots_mention(const struct cdi_slots *s, const char *text);
 AUTO_DEFINE(cdi_slot_names, struct cdi_slot_names, cdi_slot_names_done)
 #define auto_cdi_slot_names AUTO(cdi_slot_names)

@@ -147,7 +147,8 @@ static void add_driver(const struct entry_options *o, struct entry *en)
 {
     auto_driver_mounts struct driver_mounts all;
     driver_mounts_list(o->mounted, /* names= */ true,
-                       o->second_folder ? o->second_folder : DRIVER_SECOND_FOLDER, &all);
+                       o->second_folder ? o->second_folder : DRIVER_SECOND_FOLDER,
+                       /* substitutes= */ NULL, &all);
     for (size_t i = 0; i < all.n; i++)
         entry_add_mount(en, all.items[i].container_path, all.items[i].host_path,
                         /* read_only= */ true);

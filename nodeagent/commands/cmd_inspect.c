@@ -250,7 +250,7 @@ static void build_status(const struct look *l, struct device_status *ret)
         .read_reason = l->why.kind ? node_readiness_read_reason(&l->why) : NULL,
         .read_error = l->why.kind ? err_msg(&l->why) : NULL,
         .agent_version = CLEAVE_VERSION,
-        .publisher = API_PUBLISHER_KUBELET,
+        .means = {.publisher = API_PUBLISHER_KUBELET},
         .shares = &l->shares,
     };
     auto_node_offer struct node_offer offer;

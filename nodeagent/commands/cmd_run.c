@@ -13,11 +13,13 @@
 #include "kubeclient/http.h"
 #include "nodeagent/commands/cmd.h"
 #include "nodeagent/commands/host.h"
+#include "nodeagent/commands/limiter_install.h"
 #include "nodeagent/commands/run_flags.h"
 #include "nodeagent/commands/runtime_install.h"
 #include "nodeagent/loop/agent.h"
 #include "nodeagent/loop/agent_liveness.h"
 #include "nodeagent/loop/own_device.h"
+#include "nodeagent/slots/share_folder.h"
 #include "nodeagent/vendor/vendors.h"
 #include "service/http_server.h"
 
@@ -68,6 +70,8 @@ struct process {
     struct pod_reader *pods;
     struct cdi_slots *cdi_slots;
     struct late_binding *slots;
+    struct share_folders *share_folders;
+    char *limiter;                   /* NULL: not installed */
     struct koord_infos *koordinator; /* NULL: off */
     struct agent *agent;
     struct access_gate *gate; /* NULL: metrics are open to everybody */
@@ -97,6 +101,26 @@ static int run_recorder(void *arg, struct scope *s, struct err *e)
 static int run_pods(void *arg, struct scope *s, struct err *e)
 {
     return pod_reader_run(arg, s, e);
+}
+
+/* Nobody needs to know yet what they say. */
+static void pass_over(void *arg, unsigned slot, const struct ucred *from,
+                      const struct share_message *m)
+{
+    (void)arg;
+    char name[SLOT_WORD_BYTES];
+    log_debug("Heard of a container", kv("slot", slot_name(slot, name)), kv_int("pid", from->pid),
+              kv_int("word", m->word));
+}
+
+static int run_shares(void *arg, struct scope *s, struct err *e)
+{
+    return share_folders_run(arg, s, pass_over, /* arg= */ NULL, e);
+}
+
+static int trim_shares(void *arg, struct scope *s, struct err *e)
+{
+    return share_folders_trim(arg, s, e);
 }
 
 static int run_agent(void *arg, struct scope *s, struct err *e)
@@ -225,6 +249,27 @@ static int open_kubelet(struct process *p, const struct run_flags *f, bool obser
     return kubelet_link_new(&o, &p->kubelet, e);
 }
 
+/* Opens the folders of limited shares, and installs the limiter. Without one of them no share is
+ * limited, and those that an agent before limited are still released. The root of the folders is not
+ * made: in a container's own file system nobody would find it. */
+static void open_limits(struct process *p, const struct run_flags *f)
+{
+    auto_err struct err e = {0};
+    if (access(f->share_folder, F_OK) < 0) {
+        log_info("Shares of cards are not limited: their folder does not exist",
+                 kv("folder", f->share_folder));
+        return;
+    }
+    if (limiter_install(f->limiter_folder, f->library_folder, &p->limiter, &e) < 0)
+        log_error("Could not install the limiter of shares", kv("folder", f->library_folder),
+                  kv_err(&e));
+    err_clear(&e);
+    if (share_folders_new(f->share_folder, &p->share_folders, &e) < 0)
+        log_error("Could not open the folder of shares", kv("folder", f->share_folder), kv_err(&e));
+    else if (p->limiter)
+        log_info("Installed the limiter of shares", kv("folder", p->limiter));
+}
+
 /* Opens late binding, where the kubelet grants slots. */
 static void open_slots(struct process *p, const struct run_flags *f, uint64_t seed)
 {
@@ -234,6 +279,7 @@ static void open_slots(struct process *p, const struct run_flags *f, uint64_t se
     pod_reader_set_beat(p->pods, heartbeat_add(p->beats, "reader of pods", WRITE_HANG_MS));
     const struct late_binding_deps d = {p->pods, clock_real(), f->node, seed};
     p->slots = late_binding_new(&d);
+    open_limits(p, f);
 }
 
 static int make_agent(struct process *p, const struct run_flags *f, uint64_t seed, struct err *e)
@@ -268,6 +314,8 @@ static int make_agent(struct process *p, const struct run_flags *f, uint64_t see
         .slots = p->slots,
         .pods = p->pods,
         .cdi_slots = p->cdi_slots,
+        .share_folders = p->share_folders,
+        .limiter = p->limiter,
         .koordinator = p->koordinator,
         .driver = driver_where(f, &p->config),
         .config = &p->config,
@@ -326,6 +374,10 @@ static int serve_until_signal(struct process *p, const sigset_t *signals)
     start_part(p, s, "recorder", run_recorder, p->recorder);
     if (p->pods)
         start_part(p, s, "pods", run_pods, p->pods);
+    if (p->share_folders)
+        start_part(p, s, "shares", run_shares, p->share_folders);
+    if (p->share_folders)
+        start_part(p, s, "usage", trim_shares, p->share_folders);
     if (p->gate)
         start_part(p, s, "access", access_gate_run, p->gate);
     start_part(p, s, "http", http_server_run, p->http);
@@ -356,6 +408,8 @@ static bool process_done(struct process *p)
     p->slots = late_binding_free(p->slots);
     p->pods = pod_reader_free(p->pods);
     p->cdi_slots = cdi_slots_free(p->cdi_slots);
+    p->share_folders = share_folders_free(p->share_folders);
+    free(TAKE(p->limiter));
     p->status_writer = status_writer_free(p->status_writer);
     p->recorder = recorder_free(p->recorder);
     p->devices = informer_free(p->devices);

@@ -128,6 +128,9 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
         .log = LOG_OPTIONS_DEFAULT,
         .kubelet_dir = "/var/lib/kubelet",
         .cdi_dir = "/var/run/cdi",
+        .limiter_folder = "/usr/lib/cleave/limiter",
+        .library_folder = "/var/lib/cleave/lib",
+        .share_folder = "/run/cleave/shares",
     };
     const struct option_def defs[] = {
         {"node-name", 0, "NODE_NAME", "NAME", "name of this node", &f.node, NULL},
@@ -177,6 +180,13 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
         {"koordinator-shares", 0, NULL, "on|off",
          "on: shares of cards are offered under gpu.cleave.dev/share too, for pods that ask in Koordinator's words",
          &texts.koordinator_shares, NULL},
+        {"limiter-folder", 0, NULL, "PATH", "has the limiter of shares", &f.limiter_folder, NULL},
+        {"library-folder", 0, NULL, "PATH",
+         "the limiter is copied there for containers; the same path for the agent and on the host",
+         &f.library_folder, NULL},
+        {"share-folder", 0, NULL, "PATH",
+         "in memory, for what containers with limited shares have in common with the agent; the same path for both. Where it does not exist, no share is limited",
+         &f.share_folder, NULL},
         {"cdi-dir", 0, NULL, "PATH", "folder for the CDI files", &f.cdi_dir, NULL},
         {"cdi-hook", 0, NULL, "PATH", "nvidia-cdi-hook on the host; absent: no hooks", &f.cdi_hook,
          NULL},

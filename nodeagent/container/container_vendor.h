@@ -85,6 +85,14 @@ struct container_own_files {
     void (*free)(void *own);
 };
 
+/* A library of the limiter's, which a container with a limited share gets in place of one of the
+ * driver's (driver_mounts.h). */
+struct container_shim {
+    const char *library; /* the driver's, without its version */
+    const char *file;    /* the limiter's, in its folder */
+    const char *real_at; /* where the limiter's finds the driver's, in the container */
+};
+
 /* A vendor's row. The functions are pure. Devices passed in are this vendor's,
  * without slots and without duplicates. */
 struct container_vendor {
@@ -115,6 +123,8 @@ struct container_vendor {
     /* Adds the variables that tell a container of a share (has_slice), which is the device at this
      * position among the container's own. NULL: the vendor's cards give no shares. */
     void (*share_env)(const struct entry_device *d, size_t position, struct entry *ret);
+    /* What limits such a container; library NULL ends the list. NULL: there is no limiter. */
+    const struct container_shim *shims;
     /* Adds what the vendor's runtime needs in ways other than CDI. NULL: nothing. */
     void (*tell_runtime)(const struct entry_options *o, const struct entry_device *const *devices,
                          size_t n, struct entry *en);

@@ -153,13 +153,28 @@ static int open_parent(const char *path, int *ret_fd, struct err *e)
     return 0;
 }
 
-int fresh_folder_make(const char *path, unsigned mode, struct err *e)
+/* Opens the parent folder, in which the name is free then. */
+static int clear_name(const char *path, int *ret_parent, struct err *e)
 {
     auto_fd int parent = -1;
     TRY(open_parent(path, &parent, e));
-    const char *name = strrchr(path, '/') + 1;
-    TRY(move_aside(parent, name, path, e));
+    TRY(move_aside(parent, strrchr(path, '/') + 1, path, e));
     sweep_old(parent, path);
+    *ret_parent = TAKE_FD(parent);
+    return 0;
+}
+
+int fresh_folder_remove(const char *path, struct err *e)
+{
+    auto_fd int parent = -1;
+    return clear_name(path, &parent, e);
+}
+
+int fresh_folder_make(const char *path, unsigned mode, struct err *e)
+{
+    auto_fd int parent = -1;
+    const char *name = strrchr(path, '/') + 1;
+    TRY(clear_name(path, &parent, e));
     if (mkdirat(parent, name, 0700) < 0)
         return err_set_errno(e, errno, "create folder %s", path);
     /* The umask cuts the mode of mkdir. */

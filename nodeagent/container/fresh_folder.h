@@ -15,3 +15,6 @@
  * cannot be removed now, or is beyond 4,096 files and folders, is removed by later calls. Missing
  * parent folders are made; only root may be able to write to them. ERR_SYSTEM. */
 int fresh_folder_make(const char *path, unsigned mode, struct err *e) MUST_CHECK;
+/* Moves whatever has that name aside and removes it likewise: at any time the name leads to the whole
+ * folder or to nothing. A missing one is no error. ERR_SYSTEM. */
+int fresh_folder_remove(const char *path, struct err *e) MUST_CHECK;

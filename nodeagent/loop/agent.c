@@ -11,6 +11,9 @@
 
 #include "nodeagent/loop/agent_parts.h"
 #include "nodeagent/loop/next_job.h"
+#include "nodeagent/slots/limiter_files.h"
+#include "nodeagent/slots/share_folder.h"
+#include "nodeagent/slots/slot_record.h"
 
 enum {
     PUBLISH_LAG_MS = 40,  /* a change in progress is published only when it lasts longer */
@@ -84,6 +87,11 @@ static void adopt(struct agent *a, const struct holders *holders)
 static void follow_slots(struct agent *a)
 {
     a->slots_followed = true;
+    slot_records_sweep(a->d.state_dir);
+    if (a->d.share_folders)
+        share_folders_resume(a->d.share_folders);
+    if (a->d.limiter && a->d.cdi_slots)
+        limiter_files_sweep(a->d.limiter, a->d.cdi_slots);
     late_binding_follow(a->d.slots, kubelet_link_holders(a->d.kubelet));
 }
 

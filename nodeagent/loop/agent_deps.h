@@ -45,9 +45,13 @@ struct agent_deps {
     struct late_binding *slots;      /* makes slices for pods; NULL: none are made */
     struct pod_reader *pods;         /* the reader that `slots` asks for pods */
     const struct cdi_slots *cdi_slots; /* the CDI files of slots; NULL: none are written */
-    struct driver_where driver;        /* where containers' device files are; used when serving the
+    struct share_folders
+        *share_folders;  /* of containers with limited shares; NULL: none are made */
+    const char *limiter; /* the folder of the host with the limiter's libraries; NULL: it is not
+                            installed, and no share is limited */
+    struct driver_where driver;   /* where containers' device files are; used when serving the
                                           kubelet */
-    struct handover_locks *locks;      /* NULL: no other agent can be on this node */
-    int64_t resync_ms;                 /* between two readings of the node; 0: 30 s */
+    struct handover_locks *locks; /* NULL: no other agent can be on this node */
+    int64_t resync_ms;            /* between two readings of the node; 0: 30 s */
     uint64_t seed;
 };

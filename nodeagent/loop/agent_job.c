@@ -230,7 +230,9 @@ static void run_slots(struct gpu *g, struct agent_job *j)
                                    .state_dir = j->env->state_dir,
                                    .cdi = j->env->slots,
                                    .nodes = v ? &v->nodes : NULL,
-                                   .files = v && v->has_files ? &v->files : NULL};
+                                   .files = v && v->has_files ? &v->files : NULL,
+                                   .share_folders = j->env->share_folders,
+                                   .limiter = j->env->limiter};
     if (agent_job_is_of_shares(j)) {
         run_shares(&deps, j);
         return;

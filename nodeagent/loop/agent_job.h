@@ -37,6 +37,9 @@ struct agent_job_env {
     const char *sys_root;          /* NULL: /sys */
     const char *host_root;         /* the host's "/", as the agent sees it; NULL: / */
     const struct cdi_slots *slots; /* NULL: slots get no CDI file */
+    /* As in struct slot_deps. */
+    struct share_folders *share_folders;
+    const char *limiter;
 };
 
 struct agent_job {

@@ -7,6 +7,12 @@
 
 enum { RESYNC_MS = 30000 };
 
+static struct sharing_means sharing_means_of(const struct agent_deps *d)
+{
+    return (struct sharing_means){.publisher = d->resource_publisher,
+                                  .enforcement.library = d->limiter && d->share_folders};
+}
+
 static void init_reporting(struct agent *a)
 {
     const struct agent_deps *d = &a->d;
@@ -23,7 +29,7 @@ static void init_reporting(struct agent *a)
         .events = &a->events,
         .seed = d->seed,
         .config = d->config,
-        .resource_publisher = d->resource_publisher,
+        .means = sharing_means_of(d),
         .koordinator_shares = d->koordinator_shares,
         .cards = &a->cards,
         .host = &a->read_jobs.host,
@@ -42,7 +48,7 @@ static void init_read_jobs(struct agent *a)
     a->read_jobs = (struct read_jobs){
         .clk = a->d.clk,
         .config = a->d.config,
-        .resource_publisher = a->d.resource_publisher,
+        .means = sharing_means_of(&a->d),
         .spec_source = a->spec_source,
         .cards = &a->cards,
         .jobs = &a->jobs,
@@ -62,6 +68,7 @@ static void init_slot_jobs(struct agent *a)
         .kubelet = a->d.kubelet,
         .cdi_slots = a->d.cdi_slots,
         .config = a->d.config,
+        .means = sharing_means_of(&a->d),
         .cards = &a->cards,
         .spec_source = a->spec_source,
         .tracks = &a->tracks,
@@ -77,7 +84,7 @@ static void init_card_jobs(struct agent *a)
         .clk = a->d.clk,
         .rng = &a->rng,
         .kubelet = a->d.kubelet,
-        .resource_publisher = a->d.resource_publisher,
+        .means = sharing_means_of(&a->d),
         .cards = &a->cards,
         .tracks = &a->tracks,
         .spec_source = a->spec_source,
@@ -116,7 +123,9 @@ struct agent *agent_parts_new(const struct agent_deps *d, worker_done_fn *done,
                                     .clk = d->clk,
                                     .sys_root = d->sys_root,
                                     .host_root = d->driver.dev_root,
-                                    .slots = d->cdi_slots};
+                                    .slots = d->cdi_slots,
+                                    .share_folders = d->share_folders,
+                                    .limiter = d->limiter};
     rng_init(&a->rng, d->seed);
     a->cards.health = d->health;
     a->cards.kubelet = d->kubelet;

@@ -4,8 +4,6 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "nodeagent/offer/sharing.h"
-
 static void refuse(struct card_refusal *r, const char *reason, const char *text)
 {
     assert(reason && text);
@@ -14,12 +12,12 @@ static void refuse(struct card_refusal *r, const char *reason, const char *text)
 }
 
 void card_refusal_of(const struct card_view *v, const struct device_want *want, const char *illness,
-                     enum api_publisher publisher, struct card_wish *ret_wish,
+                     const struct sharing_means *means, struct card_wish *ret_wish,
                      struct card_refusal *ret)
 {
     auto_err struct err e = {0};
     const char *why = NULL; /* it cannot be shared */
-    const char *unshareable = v ? sharing_refusal(v->card.vendor, want, publisher, &why) : NULL;
+    const char *unshareable = v ? sharing_refusal(v->card.vendor, want, means, &why) : NULL;
     ret->reason = NULL;
     if (!v)
         refuse(ret, "DeviceNotFound", "there is no such card on this node");

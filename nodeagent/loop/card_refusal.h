@@ -2,6 +2,7 @@
 #pragma once
 
 #include "nodeagent/change/card_view.h"
+#include "nodeagent/offer/sharing.h"
 
 /* Why nothing is attempted for a want now: the card is missing, not read or ill, or the want cannot
  * be carried out on it. The reason and the text of a condition (docs/api.md). Pure. */
@@ -13,8 +14,7 @@ struct card_refusal {
 /* Decides whether a want is refused, and translates it into a wish if it is not. A card that was
  * never read, or could not be read by the last reading of all, is refused until a reading shows it:
  * its plan would differ from what the job finds. v NULL: the node has no such card. illness: one
- * that the card's reading does not show; NULL: none. publisher (enum api_publisher): who publishes
- * the node's resources. */
+ * that the card's reading does not show; NULL: none. */
 void card_refusal_of(const struct card_view *v, const struct device_want *want, const char *illness,
-                     enum api_publisher publisher, struct card_wish *ret_wish,
+                     const struct sharing_means *means, struct card_wish *ret_wish,
                      struct card_refusal *ret);

@@ -76,6 +76,9 @@ void cards_put_shares(struct cards *c, const struct slot_binding *b)
         struct share s = {.slot = g->slot,
                           .memory_mib = g->quota.memory_mib,
                           .percent = g->quota.compute_percent,
+                          .memory_level = g->memory_level,
+                          .compute_level = g->compute_level,
+                          .is_capped = g->is_capped,
                           .uid = b->uid,
                           .container = b->container};
         memcpy(s.card, g->card, sizeof(s.card));

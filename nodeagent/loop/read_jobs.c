@@ -23,7 +23,7 @@ static struct sharing_rules sharing_rules(const struct read_jobs *s)
 {
     return (struct sharing_rules){s->config,
                                   sharing_strategy(s->config, spec_source_spec(s->spec_source)),
-                                  s->resource_publisher};
+                                  s->means};
 }
 
 /* The modes of cards are known only once the Device and the cards are. */

@@ -14,7 +14,7 @@ struct read_jobs {
     /* Borrowed. */
     const struct clock *clk;
     const struct plugin_config *config; /* NULL: none */
-    enum api_publisher resource_publisher;
+    struct sharing_means means;
     const struct spec_source *spec_source;
     struct cards *cards;
     const struct jobs *jobs;

@@ -121,7 +121,7 @@ static struct node_state state_of(struct reporting *r, struct card_memo **ret_me
         .agent_version = d->version,
         .node = d->events->node,
         .config = d->config,
-        .publisher = d->resource_publisher,
+        .means = d->means,
         .koordinator_shares = d->koordinator_shares,
         .nodes = d->writes_slot_files ? cards_device_nodes(d->cards) : NULL,
     };

@@ -76,15 +76,14 @@ static bool gives_shares(const struct slot_jobs *s, const struct card_view *v,
 
 static bool shares_are_offered(const struct slot_jobs *s)
 {
-    return share_pool_exists(spec_source_spec(s->spec_source), API_PUBLISHER_KUBELET);
+    return share_pool_exists(spec_source_spec(s->spec_source), &s->means);
 }
 
 /* Lists the cards that give shares, and closed those that gave some. The caller frees the list. */
 static struct share_place *share_cards(const struct slot_jobs *s, size_t *ret_n)
 {
     const struct device_spec *spec = spec_source_spec(s->spec_source);
-    const struct sharing_rules rules = {s->config, sharing_strategy(s->config, spec),
-                                        API_PUBLISHER_KUBELET};
+    const struct sharing_rules rules = {s->config, sharing_strategy(s->config, spec), s->means};
     const struct share_facts facts = {&rules, &s->cards->shares, kubelet_link_holders(s->kubelet)};
     struct share_place *list = NULL;
     *ret_n = 0;

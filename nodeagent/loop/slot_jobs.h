@@ -19,6 +19,7 @@ struct slot_jobs {
     struct kubelet_link *kubelet;       /* grants the slots; never NULL with `slots` */
     const struct cdi_slots *cdi_slots;  /* the CDI files of slots; NULL: none are written */
     const struct plugin_config *config; /* how cards are shared where the spec says nothing; NULL */
+    struct sharing_means means;
     struct cards *cards;
     const struct spec_source *spec_source;
     const struct card_tracks *tracks;

@@ -83,7 +83,7 @@ static bool is_free_of_others(const struct build *b, const char *name, const str
 
 static struct sharing_rules rules_of(const struct build *b)
 {
-    return (struct sharing_rules){b->s->config, b->strategy, b->s->publisher};
+    return (struct sharing_rules){b->s->config, b->strategy, b->s->means};
 }
 
 static const struct sharing unshared = {.replicas = 1};
@@ -421,7 +421,7 @@ void device_table_build(const struct node_state *s, const struct card_offer *off
     struct build b = {.s = s,
                       .table = ret,
                       .strategy = strategy,
-                      .shares = share_pool_exists(s->spec, s->publisher)};
+                      .shares = share_pool_exists(s->spec, &s->means)};
     if (s->holders)
         device_slots_add_held(&b.held, s->holders);
     for (size_t i = 0; i < s->n_cards; i++)

@@ -10,6 +10,7 @@
 #include "nodeagent/offer/holders.h"
 #include "nodeagent/offer/host_facts.h"
 #include "nodeagent/offer/host_setup.h"
+#include "nodeagent/offer/sharing.h"
 
 /*
  * Everything that the agent knows of its node at one moment. The offer, the kubelet's list and the
@@ -56,8 +57,8 @@ struct node_state {
     const char *stuck_call;               /* a vendor call is past its deadline; NULL: none */
     const struct health *health;          /* the illnesses of instances; NULL: none */
     const char *agent_version;
-    const struct plugin_config *config;     /* applies where the spec says nothing; NULL: none */
-    enum api_publisher publisher;           /* who publishes the resources */
+    const struct plugin_config *config; /* applies where the spec says nothing; NULL: none */
+    struct sharing_means means;
     bool koordinator_shares;                /* shares are offered for Koordinator's words, too */
     const struct holders *holders;          /* the pods that hold devices; NULL: the agent does not
                                             know, since it has no kubelet */

@@ -2,21 +2,23 @@
 #include "nodeagent/offer/share_card.h"
 
 #include <assert.h>
+#include <string.h>
 
-#include "partition/enforcement.h"
 #include "partition/vendor.h"
 
 enum { WHOLE_PERCENT = 100 };
 
-static bool is_fractional(const struct device_want *want)
+static bool is_fractional(const struct device_want *want, const struct sharing_means *means)
 {
-    return want && want->mode == API_MODE_NATIVE && enforcement_gives_shares(want);
+    return want && want->mode == API_MODE_NATIVE &&
+           enforcement_gives_shares(want, &means->enforcement);
 }
 
-bool share_pool_exists(const struct device_spec *spec, enum api_publisher publisher)
+bool share_pool_exists(const struct device_spec *spec, const struct sharing_means *means)
 {
-    for (size_t i = 0; spec && publisher == API_PUBLISHER_KUBELET && i < spec->n_devices; i++)
-        if (is_fractional(&spec->devices[i]))
+    bool serves = means->publisher == API_PUBLISHER_KUBELET;
+    for (size_t i = 0; spec && serves && i < spec->n_devices; i++)
+        if (is_fractional(&spec->devices[i], means))
             return true;
     return false;
 }
@@ -28,11 +30,13 @@ static unsigned scaled(uint64_t amount, int64_t percent)
     return much < INT32_MAX ? (unsigned)much : INT32_MAX;
 }
 
-static struct fraction_size total_of(const struct gpu_card *card, const struct device_want *want)
+static struct fraction_size whole_of(const struct gpu_card *card)
 {
-    if (!is_fractional(want))
-        return (struct fraction_size){scaled(card->memory_mib, WHOLE_PERCENT), WHOLE_PERCENT, 1};
-    const struct device_fractional *f = &want->sharing.fractional;
+    return (struct fraction_size){scaled(card->memory_mib, WHOLE_PERCENT), WHOLE_PERCENT, 1};
+}
+
+static struct fraction_size total_of(const struct gpu_card *card, const struct device_fractional *f)
+{
     return (struct fraction_size){scaled(card->memory_mib, f->memory_percent),
                                   scaled(WHOLE_PERCENT, f->compute_percent),
                                   (unsigned)f->max_shares};
@@ -47,12 +51,59 @@ bool share_card_of(const struct share_facts *f, const struct gpu_card *card,
         kind == SHARING_MPS)
         return false;
     *ret = (struct share_card){.card = card,
-                               .total = total_of(card, want),
+                               .total = whole_of(card),
                                .used = shares_on(f->shares, card->uuid),
-                               .only_whole = !is_fractional(want)};
+                               .only_whole = !is_fractional(want, &f->rules->means)};
+    if (!ret->only_whole) {
+        ret->total = total_of(card, &want->sharing.fractional);
+        ret->may_disable = want->sharing.fractional.allow_disable;
+        ret->memory_level =
+            enforcement_of_memory(&want->sharing.fractional, &f->rules->means.enforcement);
+        ret->compute_level =
+            enforcement_of_compute(&want->sharing.fractional, &f->rules->means.enforcement);
+        ret->is_capped = want->sharing.fractional.has_qos_policy &&
+                         want->sharing.fractional.qos_policy == API_FIXED_SHARE;
+    }
     if (f->shares->is_adopting || (f->holders && holders_has_card(f->holders, card->uuid)))
         ret->used = ret->total;
     return true;
+}
+
+/* True for a share that has to be held. */
+static bool counts(const struct share *s, const struct gpu_card *card)
+{
+    return strcmp(s->card, card->uuid) == 0 && !share_is_whole(s, card->memory_mib);
+}
+
+static bool has_adopted(const struct share_card *c, const struct shares *shares)
+{
+    for (size_t i = 0; i < shares->n_adopted; i++)
+        if (strcmp(shares->adopted[i].card, c->card->uuid) == 0)
+            return true;
+    return false;
+}
+
+static int weaker(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+enum api_level share_card_memory_level(const struct share_card *c, const struct shares *shares)
+{
+    int level = has_adopted(c, shares) ? API_LEVEL_NONE : (int)c->memory_level;
+    for (size_t i = 0; i < shares->n; i++)
+        if (counts(&shares->items[i], c->card))
+            level = weaker(level, shares->items[i].memory_level);
+    return (enum api_level)level;
+}
+
+enum api_level share_card_compute_level(const struct share_card *c, const struct shares *shares)
+{
+    int level = has_adopted(c, shares) ? API_LEVEL_NONE : (int)c->compute_level;
+    for (size_t i = 0; i < shares->n; i++)
+        if (counts(&shares->items[i], c->card))
+            level = weaker(level, shares->items[i].compute_level);
+    return (enum api_level)level;
 }
 
 unsigned share_card_room(const struct share_card *c)

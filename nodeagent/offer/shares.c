@@ -7,6 +7,8 @@
 
 #include "base/xalloc.h"
 
+enum { WHOLE_PERCENT = 100 };
+
 static struct share copy(const struct share *from)
 {
     struct share to = *from;
@@ -73,6 +75,11 @@ const struct share *shares_find(const struct shares *s, unsigned slot)
 bool share_is_of(const struct share *s, const char *uid, const char *container)
 {
     return strcmp(s->uid, uid) == 0 && strcmp(s->container, container) == 0;
+}
+
+bool share_is_whole(const struct share *s, uint64_t card_mib)
+{
+    return s->memory_mib >= card_mib && s->percent >= WHOLE_PERCENT;
 }
 
 struct fraction_size shares_on(const struct shares *s, const char *card)

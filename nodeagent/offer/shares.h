@@ -20,6 +20,9 @@ struct share {
     unsigned slot;
     char card[GPU_UUID_BYTES];
     unsigned memory_mib, percent; /* percent of the card's compute; 0: no guarantee */
+    int memory_level;             /* enum api_level: what holds its container to memory_mib, */
+    int compute_level;            /* ... and to percent, */
+    bool is_capped;               /* ... which it never has more of, also alone */
     char *uid, *container;        /* of its pod; owned */
 };
 
@@ -53,6 +56,9 @@ bool shares_have_unknown(const struct shares *s, unsigned *ret_slot);
 bool shares_are_in_doubt(const struct shares *s);
 /* True when it was made for this container of the pod with this uid. */
 bool share_is_of(const struct share *s, const char *uid, const char *container);
+/* True when the share is the whole of a card with so much memory, so that nothing has to hold its
+ * container to it. */
+bool share_is_whole(const struct share *s, uint64_t card_mib);
 /* What the shares on a card take together. */
 struct fraction_size shares_on(const struct shares *s, const char *card);
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "nodeagent/offer/plugin_config.h"
-#include "partition/enforcement.h"
 #include "partition/resource_names.h"
 #include "partition/vendor.h"
 
@@ -94,20 +93,20 @@ static const char *shares_refusal(const struct vendor *v, enum api_publisher pub
 }
 
 const char *sharing_refusal(const char *vendor, const struct device_want *want,
-                            enum api_publisher publisher, const char **ret_reason)
+                            const struct sharing_means *means, const char **ret_reason)
 {
     const struct vendor *v = vendor_find(vendor);
     const char *reason = NULL;
     const char *why = NULL;
     if (want && want->has_sharing && want->sharing.has_mps) {
         reason = "MPSUnsupported";
-        why = mps_refusal(v, publisher);
+        why = mps_refusal(v, means->publisher);
     } else if (want && want->has_sharing && want->sharing.has_fractional) {
         reason = "FractionalUnsupported";
-        why = shares_refusal(v, publisher);
+        why = shares_refusal(v, means->publisher);
         if (!why) {
             reason = ENFORCEMENT_UNAVAILABLE;
-            why = enforcement_missing(&want->sharing.fractional);
+            why = enforcement_missing(&want->sharing.fractional, &means->enforcement);
         }
     }
     if (why && ret_reason)
@@ -119,7 +118,7 @@ struct sharing sharing_of(const struct sharing_rules *r, const char *vendor,
                           const struct device_want *want, const char *profile)
 {
     char name[RESOURCE_NAME_BYTES];
-    if (sharing_refusal(vendor, want, r->publisher, /* ret_reason= */ NULL))
+    if (sharing_refusal(vendor, want, &r->means, /* ret_reason= */ NULL))
         return unshared; /* reported (card_status.c) */
     if (want && (want->has_source || want->has_sharing))
         return sharing_of_want(want, profile);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "api/device.h"
+#include "partition/enforcement.h"
 
 /*
  * Under which name a device is offered and into how many replicas or shares: one decision for
@@ -30,16 +31,21 @@ struct sharing {
  * source governs the spec, else the spec's. Both may be NULL. */
 int sharing_strategy(const struct plugin_config *config, const struct device_spec *spec);
 
+/* What the node's agent is there to do. */
+struct sharing_means {
+    enum api_publisher publisher; /* who publishes the resources */
+    struct enforcement_means enforcement;
+};
+
 /* Why a card of this vendor cannot be shared as wanted, with the remedy, and in *ret_reason (NULL:
- * not wanted) the reason of the condition; NULL: it can. want may be NULL. publisher: who publishes
- * the resource. Both are static. */
+ * not wanted) the reason of the condition; NULL: it can. want may be NULL. Both are static. */
 const char *sharing_refusal(const char *vendor, const struct device_want *want,
-                            enum api_publisher publisher, const char **ret_reason);
+                            const struct sharing_means *means, const char **ret_reason);
 
 struct sharing_rules {
     const struct plugin_config *config; /* NULL: there is none */
     int strategy;                       /* enum api_mig_strategy: decides the names */
-    enum api_publisher publisher;
+    struct sharing_means means;
 };
 
 /* The sharing of a partition of this profile, or (profile NULL) of a whole card, of this vendor:

@@ -212,17 +212,18 @@ static void build_fractional(const struct node_state *s, const struct gpu_card *
     static const struct shares none;
     const struct shares *shares = s->shares ? s->shares : &none;
     const struct device_want *want = node_state_want(s, from->uuid);
-    const struct sharing_rules rules = {s->config, sharing_strategy(s->config, s->spec),
-                                        s->publisher};
+    const struct sharing_rules rules = {s->config, sharing_strategy(s->config, s->spec), s->means};
     const struct share_facts facts = {&rules, shares, s->holders};
     struct share_card c;
-    to->has_fractional = share_pool_exists(s->spec, s->publisher) &&
+    to->has_fractional = share_pool_exists(s->spec, &s->means) &&
                          share_card_of(&facts, from, want, &c) && !c.only_whole;
     if (to->has_fractional)
-        to->fractional = (struct device_fractional_state){.memory_mib = c.total.memory_mib,
-                                                          .compute_percent = c.total.percent,
-                                                          .max_shares = c.total.shares,
-                                                          .enforcement = API_ENFORCEMENT_NONE};
+        to->fractional =
+            (struct device_fractional_state){.memory_mib = c.total.memory_mib,
+                                             .compute_percent = c.total.percent,
+                                             .max_shares = c.total.shares,
+                                             .memory = (int)share_card_memory_level(&c, shares),
+                                             .compute = (int)share_card_compute_level(&c, shares)};
 }
 
 static void build_identity(const struct gpu_card *from, struct device_card *to)
@@ -507,7 +508,7 @@ void card_status_build(const struct node_state *s, const struct card_view *v,
     }
     const struct card_memo *m = node_state_memo(s, v->card.uuid);
     const char *reason = NULL;
-    const char *unshareable = sharing_refusal(v->card.vendor, want, s->publisher, &reason);
+    const char *unshareable = sharing_refusal(v->card.vendor, want, &s->means, &reason);
     assert(m || !plan);
     /* The parts in a kept entry are not those that the plan is about. */
     bool waits = plan && !kept && m->progress == PROGRESS_DONE && m->result.outcome == TXN_IN_USE;

@@ -48,7 +48,7 @@ struct sharing label_pool_least_shared(const struct label_pool *p)
 struct sharing label_sharing_in(const struct gpu_labels_input *in, const struct gpu_labels_card *c,
                                 const char *profile)
 {
-    const struct sharing_rules rules = {in->config, in->mig_strategy, in->publisher};
+    const struct sharing_rules rules = {in->config, in->mig_strategy, in->means};
     return sharing_of(&rules, c->card->vendor, c->want, profile);
 }
 

@@ -27,7 +27,7 @@ struct gpu_labels_input {
      * asked for and does not fit. */
     int strategy_in_force;
     const struct plugin_config *config; /* as sharing_of takes it */
-    enum api_publisher publisher;
+    struct sharing_means means;
     const struct host_facts *host; /* NULL: not read */
 };
 

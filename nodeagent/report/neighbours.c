@@ -49,7 +49,7 @@ void neighbours_done(struct neighbours *l)
 /* Another plugin is what --resources=none is for. */
 static bool counts(const struct node_state *s, const struct neighbour *is)
 {
-    return is->does == NEIGHBOUR_CUTS || s->publisher != API_PUBLISHER_OTHER;
+    return is->does == NEIGHBOUR_CUTS || s->means.publisher != API_PUBLISHER_OTHER;
 }
 
 static void add_pod(const struct node_state *s, const struct neighbour_pod *p, struct sb *out)

@@ -333,7 +333,7 @@ static struct saying say_how_devices_come(const struct node_state *s)
 static struct saying say_runtime(const struct node_state *s)
 {
     const struct cri_runtime *r = &s->setup->runtime;
-    if (s->publisher != API_PUBLISHER_KUBELET)
+    if (s->means.publisher != API_PUBLISHER_KUBELET)
         return (struct saying){0};
     struct saying now = say_how_devices_come(s);
     if (!r->is_edited || *r->trouble)

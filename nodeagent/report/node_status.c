@@ -180,7 +180,7 @@ static void build_labels(const struct node_state *s, const struct node_offer *o,
     struct gpu_labels_input in = {.cards = cards,
                                   .host = s->host,
                                   .config = s->config,
-                                  .publisher = s->publisher};
+                                  .means = s->means};
     if (s->inventory) {
         in.drivers = s->inventory->drivers;
         in.n_drivers = s->inventory->n_drivers;
@@ -272,7 +272,7 @@ static void build_hardware(const struct node_state *s, const struct node_offer *
     if (prev && ret->n_models < prev->n_models)
         keep_models(prev, ret);
     node_summary_build(ret);
-    device_table_counts(&o->table, &s->unready, s->publisher, ret);
+    device_table_counts(&o->table, &s->unready, s->means.publisher, ret);
     build_sums(s, o, ret);
     build_labels(s, o, prev, now_ms, ret);
 }

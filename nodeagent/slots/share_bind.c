@@ -8,17 +8,26 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/container/slot_pool.h"
+#include "nodeagent/slots/limiter_files.h"
+#include "nodeagent/slots/share_outfit.h"
+
+static bool is_of_container(const struct slot_record *r, const struct slot_binding *b)
+{
+    return r->uid && strcmp(r->uid, b->uid) == 0 && strcmp(r->container, b->container) == 0;
+}
 
 static bool says_the_same(const struct slot_record *r, const struct slot_binding *b,
                           const struct bound_slot *g)
 {
-    return r->uid && strcmp(r->uid, b->uid) == 0 && strcmp(r->container, b->container) == 0 &&
-           strcmp(r->card, g->card) == 0 && r->quota.memory_mib == g->quota.memory_mib &&
-           r->quota.compute_percent == g->quota.compute_percent;
+    return is_of_container(r, b) && strcmp(r->card, g->card) == 0 &&
+           r->quota.memory_mib == g->quota.memory_mib &&
+           r->quota.compute_percent == g->quota.compute_percent &&
+           r->memory_level == g->memory_level && r->compute_level == g->compute_level &&
+           r->is_capped == g->is_capped;
 }
 
 /* The file of what the record said before goes first: no container may be given a share that no
- * record has. */
+ * record has. Then the folder of another container goes, while the record still says whose it is. */
 static int write_record(const struct slot_deps *d, const struct slot_binding *b,
                         const struct bound_slot *g, struct err *e)
 {
@@ -29,6 +38,8 @@ static int write_record(const struct slot_deps *d, const struct slot_binding *b,
         return 0;
     if (d->cdi)
         TRY(cdi_slots_remove(d->cdi, slot_name(g->slot, name), e));
+    if (!is_of_container(&was, b))
+        TRY(share_outfit_drop(d, g->slot, e));
     auto_slot_record struct slot_record r = slot_binding_record(b, g);
     return slot_record_write(d->state_dir, &r, e);
 }
@@ -37,14 +48,17 @@ int share_bind(const struct slot_deps *d, const struct slot_binding *b, struct e
 {
     assert(b->n > 0 && b->uid && b->container && b->entries && !b->unplaced.kind);
     auto_free const struct entry_device **list = xcalloc(b->n, sizeof(*list));
+    auto_share_outfit struct share_outfit outfit = {0};
     if (d->cdi && !d->nodes)
         return err_set(e, ERR_UNAVAILABLE, "the driver's device files are not known yet");
+    TRY(share_outfit_check(d, b, e));
     for (size_t i = 0; i < b->n; i++) {
         TRY(write_record(d, b, &b->bound[i], e));
         list[i] = &b->entries[i];
     }
+    TRY(share_outfit_make(d, b, &outfit, e));
     for (size_t i = 0; d->cdi && i < b->n; i++)
-        TRY(cdi_slots_write(d->cdi, d->nodes, d->files, list[i], list, b->n, e));
+        TRY(cdi_slots_write(d->cdi, d->nodes, &outfit.cdi, list[i], list, b->n, e));
     return 0;
 }
 
@@ -57,7 +71,11 @@ int share_release(const struct slot_deps *d, unsigned slot, struct err *e)
     TRY(slot_record_take(d->state_dir, slot, &r, e));
     if (d->cdi)
         TRY(cdi_slots_remove(d->cdi, slot_name(slot, name), e));
-    return slot_record_remove(d->state_dir, slot, e);
+    TRY(share_outfit_drop(d, slot, e));
+    TRY(slot_record_remove(d->state_dir, slot, e));
+    if (d->limiter && d->cdi)
+        limiter_files_sweep(d->limiter, d->cdi);
+    return 0;
 }
 
 static void add_share(const struct slot_record *r, struct shares *ret)
@@ -65,6 +83,9 @@ static void add_share(const struct slot_record *r, struct shares *ret)
     struct share s = {.slot = r->slot,
                       .memory_mib = r->quota.memory_mib,
                       .percent = r->quota.compute_percent,
+                      .memory_level = r->memory_level,
+                      .compute_level = r->compute_level,
+                      .is_capped = r->is_capped,
                       .uid = r->uid,
                       .container = r->container};
     memcpy(s.card, r->card, sizeof(s.card));

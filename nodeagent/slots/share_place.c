@@ -109,22 +109,38 @@ static const uint16_t *connect(const struct share_places *p, const struct share_
     return s->pairs;
 }
 
-static void put(struct bound_slot *g, const char *uuid, unsigned memory_mib, unsigned percent)
+static void put(struct bound_slot *g, const struct share *s)
 {
-    assert(memory_mib > 0 && percent <= WHOLE_PERCENT);
-    (void)snprintf(g->card, sizeof(g->card), "%s", uuid);
-    g->quota = (struct sgpu_quota){memory_mib, percent};
+    assert(s->memory_mib > 0 && s->percent <= WHOLE_PERCENT);
+    memcpy(g->card, s->card, sizeof(g->card));
+    g->quota = (struct sgpu_quota){s->memory_mib, s->percent};
+    g->memory_level = s->memory_level;
+    g->compute_level = s->compute_level;
+    g->is_capped = s->is_capped;
     g->qos = -1;
 }
 
-/* Leaves the container's own shares. Returns how many slots have none yet. */
+/* A new share. Nothing has to hold a container to the whole of a card. */
+static void put_new(struct bound_slot *g, const struct share_card *c, struct fraction_size size,
+                    const struct share_wish *w)
+{
+    struct share s = {.memory_mib = size.memory_mib, .percent = size.percent};
+    memcpy(s.card, c->card->uuid, sizeof(s.card));
+    bool is_free = share_is_whole(&s, c->card->memory_mib) || (w->is_unlimited && c->may_disable);
+    s.memory_level = is_free ? API_LEVEL_NONE : (int)c->memory_level;
+    s.compute_level = is_free ? API_LEVEL_NONE : (int)c->compute_level;
+    s.is_capped = !is_free && c->is_capped;
+    put(g, &s);
+}
+
+/* Leaves the container's own shares as they were made. Returns how many slots have none yet. */
 static unsigned keep_own(const struct share_places *p, struct slot_binding *b)
 {
     unsigned missing = 0;
     for (size_t i = 0; i < b->n; i++) {
         const struct share *s = shares_find(p->shares, b->bound[i].slot);
         if (s && is_own(s, b))
-            put(&b->bound[i], s->card, s->memory_mib, s->percent);
+            put(&b->bound[i], s);
         else
             missing++;
     }
@@ -209,7 +225,7 @@ static int place_given(const struct share_places *p, const struct share_wish *w,
         const struct share_given *given = &w->given[next++];
         TRY(find_card(s, w, given->card, &at, e));
         TRY(check_given(given, w, s, at, &size, e));
-        put(g, given->card, size.memory_mib, size.percent);
+        put_new(g, &s->places[at]->card, size, w);
     }
     return 0;
 }
@@ -233,9 +249,10 @@ static int place_planned(const struct share_places *p, const struct share_wish *
         if (*b->bound[i].card)
             continue;
         assert(next < count);
-        const struct fraction_card *c = &s->cards[plan->cards[0][next++]];
-        const struct fraction_size size = fraction_share(c, &ask);
-        put(&b->bound[i], c->uuid, size.memory_mib ? size.memory_mib : 1, size.percent);
+        unsigned at = plan->cards[0][next++];
+        struct fraction_size size = fraction_share(&s->cards[at], &ask);
+        size.memory_mib += !size.memory_mib;
+        put_new(&b->bound[i], &s->places[at]->card, size, w);
     }
     return 0;
 }

@@ -169,6 +169,7 @@ int share_wish_of(const json_t *pod, const char *container, enum slot_pool pool,
                : take_koordinators(pod, container, pool, &w, e));
     if (!w.given)
         TRY(take_wishes(pod, &w, e));
+    w.is_unlimited = hami_disables_control(c);
     *ret = w;
     w = (struct share_wish){0};
     return 0;

@@ -27,10 +27,12 @@ struct share_given {
 };
 
 struct share_wish {
-    struct share_request ask;   /* ask.count: the container's slots */
-    const char *said_by;        /* the annotation that gives; NULL: none does. Static */
-    struct share_given *given;  /* ask.count of them, on different cards; NULL: no scheduler chose.
+    struct share_request ask;  /* ask.count: the container's slots */
+    const char *said_by;       /* the annotation that gives; NULL: none does. Static */
+    struct share_given *given; /* ask.count of them, on different cards; NULL: no scheduler chose.
                                   Owned */
+    bool
+        is_unlimited; /* the container wants nothing to hold it to its shares, where it may choose */
     struct fraction_wish cards; /* which cards the pod wants; borrows from `texts` */
     char *texts[4];             /* owned */
 };

@@ -212,7 +212,7 @@ int slot_bind(const struct slot_deps *d, const struct slot_binding *b, struct er
         TRY(make_one(d, b, &b->bound[i], &m, e));
     assert(m.n == b->n);
     for (size_t i = 0; d->cdi && i < m.n; i++)
-        TRY(cdi_slots_write(d->cdi, d->nodes, /* files= */ NULL, m.list[i], m.list, m.n, e));
+        TRY(cdi_slots_write(d->cdi, d->nodes, /* outfit= */ NULL, m.list[i], m.list, m.n, e));
     return 0;
 }
 
@@ -250,7 +250,10 @@ struct slot_record slot_binding_record(const struct slot_binding *b, const struc
                             .pod = xstrdup(b->pod),
                             .uid = xstrdup(b->uid),
                             .container = xstrdup(b->container),
-                            .quota = g->quota};
+                            .quota = g->quota,
+                            .memory_level = g->memory_level,
+                            .compute_level = g->compute_level,
+                            .is_capped = g->is_capped};
     memcpy(r.card, g->card, sizeof(r.card));
     return r;
 }

@@ -15,6 +15,9 @@ struct bound_slot {
     unsigned slot;
     char card[GPU_UUID_BYTES];
     struct sgpu_quota quota;
+    int memory_level;  /* of a share (enum api_level): what holds its container to its memory, */
+    int compute_level; /* ... and to its compute; */
+    bool is_capped;    /* ... which it never has more of, also alone */
     int qos; /* the card's policy (enum api_qos_policy), set first where it differs and no slice
                 exists; -1: any */
 };
@@ -34,6 +37,8 @@ struct slot_record slot_binding_record(const struct slot_binding *b, const struc
 AUTO_DEFINE(slot_binding, struct slot_binding, slot_binding_done)
 #define auto_slot_binding AUTO(slot_binding)
 
+struct share_folders;
+
 /* All borrowed. */
 struct slot_deps {
     struct gpu *gpu;
@@ -41,6 +46,10 @@ struct slot_deps {
     const struct cdi_slots *cdi;      /* NULL: no CDI files are written */
     const struct device_nodes *nodes; /* NULL: not read yet */
     const struct driver_files *files; /* the driver's, for shares; NULL: not found */
+    struct share_folders
+        *share_folders;  /* of containers with limited shares; NULL: there are none */
+    const char *limiter; /* the folder of the host with the limiter's libraries; NULL: it is not
+                            installed */
 };
 
 /* Makes the slices of b and writes their CDI files.

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "api/device.h"
 #include "nodeagent/change/record_version.h"
 #include "nodeagent/container/slot_pool.h"
 
@@ -25,6 +26,9 @@ static const struct record_versions versions = {SLOT_RECORD_OLDEST, SLOT_RECORD_
 
 struct doc {
     int64_t version, slot, memory_mib, compute_percent;
+    bool has_memory_level, has_compute_level;
+    int memory_level, compute_level;
+    bool is_capped;
     char *card, *ns, *pod, *uid, *container;
     int64_t *nameless;
     size_t n_nameless;
@@ -43,6 +47,10 @@ static const struct jx_field doc_fields[] =
           .max = INT32_MAX),
      JX_F(doc, compute_percent, "computePercent", JX_INT, .required = true, .keep_zero = true,
           .min = 0, .max = 100),
+     JX_P(doc, memory_level, has_memory_level, "memoryLevel", JX_ENUM, .choices = api_level_names),
+     JX_P(doc, compute_level, has_compute_level, "computeLevel", JX_ENUM,
+          .choices = api_level_names),
+     JX_F(doc, is_capped, "computeCapped", JX_BOOL),
      JX_L(doc, nameless, n_nameless, "nameless", JX_INT_LIST, .max = SGPU_MAX_SLICES),
      {0}};
 
@@ -73,6 +81,11 @@ static char *encode(const struct slot_record *r)
         .container = xstrdup(r->container),
         .memory_mib = r->quota.memory_mib,
         .compute_percent = r->quota.compute_percent,
+        .has_memory_level = r->memory_level != API_LEVEL_NONE,
+        .memory_level = r->memory_level,
+        .has_compute_level = r->compute_level != API_LEVEL_NONE,
+        .compute_level = r->compute_level,
+        .is_capped = r->is_capped,
     };
     for (unsigned i = 0; i < r->nameless.n; i++)
         *XPUSH(d.nameless, d.n_nameless) = r->nameless.ids[i];
@@ -104,7 +117,10 @@ static int decode(const char *path, const char *text, size_t len, unsigned slot,
                             .pod = TAKE(d.pod),
                             .uid = TAKE(d.uid),
                             .container = TAKE(d.container),
-                            .quota = {(unsigned)d.memory_mib, (unsigned)d.compute_percent}};
+                            .quota = {(unsigned)d.memory_mib, (unsigned)d.compute_percent},
+                            .memory_level = d.memory_level,
+                            .compute_level = d.compute_level,
+                            .is_capped = d.is_capped};
     (void)snprintf(r.card, sizeof(r.card), "%s", d.card);
     assert(d.n_nameless <= SGPU_MAX_SLICES); /* doc_fields has the bound */
     for (size_t i = 0; i < d.n_nameless; i++)
@@ -175,6 +191,14 @@ int slot_records_list(const char *state_dir, unsigned **ret, size_t *ret_n, stru
             *XPUSH(*ret, *ret_n) = (unsigned)slot;
     }
     return 0;
+}
+
+void slot_records_sweep(const char *state_dir)
+{
+    auto_err struct err e = {0};
+    auto_free char *folder = xasprintf("%s/" FOLDER, state_dir);
+    if (file_sweep(folder, SUFFIX, /* ret_n= */ NULL, &e) < 0)
+        log_warn("Could not remove the drafts of records", kv("folder", folder), kv_err(&e));
 }
 
 void slot_record_done(struct slot_record *r)

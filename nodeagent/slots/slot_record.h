@@ -26,6 +26,9 @@ struct slot_record {
     char card[GPU_UUID_BYTES];
     char *ns, *pod, *uid, *container; /* owned */
     struct sgpu_quota quota;
+    /* Of a share, enum api_level; a release that knows of none has none. */
+    int memory_level, compute_level;
+    bool is_capped;                /* it never has more than its compute, also alone */
     struct card_nameless nameless; /* those that existed before the slot's slice was made */
 };
 
@@ -45,6 +48,9 @@ int slot_record_remove(const char *state_dir, unsigned slot, struct err *e) MUST
 /* The slots that have a record, readable or not, in any order. *ret is the caller's. ERR_SYSTEM. */
 int slot_records_list(const char *state_dir, unsigned **ret, size_t *ret_n,
                       struct err *e) MUST_CHECK;
+/* Removes the drafts that a killed agent left. For an agent that is alone on its node, while it writes
+ * none. Failures are logged. */
+void slot_records_sweep(const char *state_dir);
 void slot_record_done(struct slot_record *r);
 AUTO_DEFINE(slot_record, struct slot_record, slot_record_done)
 #define auto_slot_record AUTO(slot_record)

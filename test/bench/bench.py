@@ -16,6 +16,7 @@
     one-node      pods of shares that come onto one node all at once
     attempts      pods of shares on a real kubelet: containers that find their share at once
     hami          the extender beside HAMi's scheduler, where HAMI_SCHEDULER names that program
+    limiter       what the limiter costs a container
     fleet         the controller with a fleet
 
 Each part brings up its own control plane on loopback, runs the release builds against simulated
@@ -38,6 +39,7 @@ from pathlib import Path
 
 import hami_bench
 import kubelet_bench
+import limiter_bench
 import scheduler_bench
 import shares_bench
 import slices_bench
@@ -304,6 +306,7 @@ PARTS = {
     "one-node": shares_bench.one_node,
     "attempts": shares_bench.first_attempts,
     "hami": hami_bench.hami,
+    "limiter": limiter_bench.limiter,
     "fleet": fleet,
 }
 

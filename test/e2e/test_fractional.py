@@ -108,6 +108,47 @@ def test_pods_share_a_card_and_their_first_attempt_starts(node):
     assert failed == {pod: [] for pod in pods}
 
 
+# A container's view of what it has in common with the agent, as its root.
+LOOK_AT_LIMITS = """
+grep -E ' /run/cleave| /usr/(lib/cleave|.*/lib(cuda|nvidia-ml)[.]so)' /proc/self/mountinfo | sed -E 's/^([^ ]+ ){4}([^ ]+) ([^ ]+).*/mount \\2 \\3/'
+ls /run/cleave
+cat /usr/local/nvidia/lib64/libcuda.so.1
+{ echo x >/run/cleave/terms; } 2>/dev/null && echo 'terms were written'
+{ echo x >/run/cleave/more; } 2>/dev/null && echo 'a file was made'
+{ rm /run/cleave/usage; } 2>/dev/null && echo 'usage was removed'
+dd if=/dev/zero of=/run/cleave/usage bs=1 count=1 seek=4096 conv=notrunc 2>/dev/null && echo 'usage was written'
+ls -i /run/cleave/terms
+"""
+
+
+def test_a_container_with_a_share_has_its_limits_and_the_limiter(real_rig):
+    n = real_rig.node({"h100-80": 1}, slots=True)
+    n.wait_offers()
+    root = n.folder / "limiter"
+    for folder in ("image", "shares"):
+        (root / folder).mkdir(parents=True)
+    for name in ("libcleave-cuda.so", "libcleave-nvml.so"):
+        (root / "image" / name).write_text("the limiter\n")
+    n.start(limiter_folder=root / "image", library_folder=root / "lib", share_folder=root / "shares")
+    wait_for(lambda: n.agrees(), 30, "the agent")
+    real_rig.controller()
+    real_rig.profile("shares", {"selector": {"vendor": "nvidia"}, "mode": "native", "sharing": {"fractional": {}}})
+    n.wait_offers(**sums(1))
+    pod = n.run("limited", f"trap 'exit 0' TERM; {LOOK_AT_LIMITS}\necho {SAID_ALL}; sleep 3600 & wait", limits(gpumem=3000), restart="Always")
+    n.wait_phase(pod, "Running", timeout=60)
+    said = n.said(pod)
+    mounts = dict(line.split()[1:] for line in said if line.startswith("mount "))
+    assert [path for path, how in mounts.items() if how.split(",")[0] == "rw"] == ["/run/cleave/usage"], mounts
+    assert {"/run/cleave", "/usr/lib/cleave/real/libcuda.so.1", "/usr/lib/cleave/real/libnvidia-ml.so.1"} <= set(mounts)
+    rest = [line for line in said if not line.startswith("mount ")]
+    assert rest[:5] == ["agent", "terms", "usage", "the limiter", "usage was written"], rest
+    (share,) = (root / "shares").iterdir()
+    assert rest[5].split() == [str((share / "terms").stat().st_ino), "/run/cleave/terms"]
+    wait_for(lambda: n.card(0)["fractional"]["memory"] == "library", 30, "the level to be told")
+    n.delete(pod)
+    wait_for(lambda: not any((root / "shares").iterdir()), 60, "the folder to go")
+
+
 def test_a_whole_card_is_shared_with_nobody(node):
     whole = node.run("whole", RUN, limits())
     node.wait_phase(whole, "Running")

@@ -189,7 +189,7 @@ def test_pods_share_a_card_by_what_they_ask_for(node):
     wait_for(lambda: node.told() == [((3000, 30), a.name), ((CARD_MIB // 2, 0), b.name)], 30, lambda: f"the shares, not {node.told()}")
     wait_for(lambda: node.measured() == 2, 10, lambda: f"two to be measured, not {node.measured()}")
     told = node.node.card()
-    assert told["fractional"] == {"memoryMiB": CARD_MIB, "maxShares": 10, "computePercent": 100, "enforcement": "none"}
+    assert told["fractional"] == {"memoryMiB": CARD_MIB, "maxShares": 10, "computePercent": 100, "memory": "none", "compute": "none"}
     assert node.records() == sorted(f"{n}.json" for p in (a, b) for n in node.names(p))
     shown = [line.split()[:5] for line in node.inspect().splitlines() if line.strip().startswith("share.")]
     assert sorted(shown) == sorted([*node.names(p), *sizes] for p, sizes in ((a, ["3000", "MiB", "30", "%"]), (b, [str(CARD_MIB // 2), "MiB", "0", "%"])))

@@ -24,10 +24,15 @@ IMAGES = ROOT / "build" / "images"
 NAMES = ("cleave-controller", "cleave-scheduler", "cleave-agent")
 MOST_BYTES = 12 << 20
 LIBRARIES = "usr/lib/x86_64-linux-gnu/"
+# What the agent carries along for containers, where it was built; nothing in the image loads it.
+LIMITER = "usr/lib/cleave/limiter/"
+BOTH = ["libcleave-cuda.so", "libcleave-nvml.so"]
+CARRIED = BOTH if all((ROOT / "build/release/limiter" / name).exists() for name in BOTH) else []
 # Everything that may be in an image, as patterns; libraries by the names that the loader asks for.
 CONTENTS = {
     "programs": ["usr/bin/{name}", "usr/bin/cleave-child"],
     "the agent's alone": ["usr/bin/cleave-watch", "usr/bin/cleave-runtime"],
+    "the limiter": [LIMITER + name for name in CARRIED],
     "loader": ["usr/lib64/ld-linux-x86-64.so.2", LIBRARIES + "ld-linux-x86-64.so.2"],
     "the C library": [LIBRARIES + f"lib{part}.so.[0-9]" for part in ("c", "m")],
     "TLS of metrics": [LIBRARIES + f"lib{part}.so.*" for part in ("gnutls", "p11-kit", "idn2", "unistring", "tasn1", "nettle", "hogweed", "gmp", "ffi")],
@@ -130,6 +135,14 @@ def test_there_is_no_program_but_ours_and_no_way_to_become_another_user(image):
     assert all(name in ours or ".so" in name for name in runnable)
 
 
+def test_the_agent_alone_carries_the_limiter_and_whole(images):
+    names = {name: [Path(file).name for file in image.files() if file.startswith(LIMITER)] for name, image in images.items()}
+    assert names == {"cleave-controller": [], "cleave-scheduler": [], "cleave-agent": CARRIED}
+    for name in CARRIED:
+        member = images["cleave-agent"].members[LIMITER + name]
+        assert (member.mode & 0o7777, is_elf(images["cleave-agent"].read(LIMITER + name))) == (0o644, True)
+
+
 def test_controller_and_scheduler_are_not_root_and_the_agent_is(images):
     assert {images[name].config["config"]["User"] for name in NAMES[:2]} == {"65532:65532"}
     assert "User" not in images["cleave-agent"].config["config"]
@@ -184,7 +197,7 @@ def test_the_sbom_names_each_shared_object_and_its_package(image):
         if r["relationshipType"] == "CONTAINS":
             holders.setdefault(r["relatedSpdxElement"], []).append(ids[r["spdxElementId"]])
     elf = [name for name in regular if is_elf(image.read(name))]
-    owners = linked.owners(["/" + name for name in elf if not name.startswith("usr/bin/")])
+    owners = linked.owners(["/" + name for name in elf if not name.startswith(("usr/bin/", LIMITER))])
     for name in elf:
         packages = [p for p in holders[files[name]["SPDXID"]] if p["name"] != f"{image.name}-image"]
         assert len(packages) == 1, name
@@ -266,7 +279,7 @@ def test_the_runtime_for_hosts_loads_no_library(images, tmp_path):
 
 def test_all_that_may_be_loaded_finds_what_it_needs(image, unpacked):
     for path in sorted(unpacked.rglob("*.so*")):
-        if path.is_symlink() or path.name.startswith("ld-linux"):
+        if path.is_symlink() or path.name.startswith("ld-linux") or path.name in CARRIED:
             continue
         name = "/" + str(path.relative_to(unpacked))
         found = inside(unpacked, "/lib64/ld-linux-x86-64.so.2", "--list", name)

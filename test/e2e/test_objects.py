@@ -82,7 +82,7 @@ FULL_STATUS = {
             "memoryMiB": 24576,
             "healthy": True,
             "mode": "native",
-            "fractional": {"memoryMiB": 98304, "maxShares": 128, "computePercent": 400, "enforcement": "none"},
+            "fractional": {"memoryMiB": 98304, "maxShares": 128, "computePercent": 400, "memory": "library", "compute": "none"},
             "partitions": [
                 {
                     "uuid": "GPU-5f0c6a52-3333-4000-8000-000000000000/share-4",

@@ -5,8 +5,8 @@
  *     CLEAVE_FAIL=CLASS:N:HOW    the N-th call of the class fails as HOW says; 0: none, count only
  *     CLEAVE_FAIL_REPORT=FILE    gets "failed NAME in OBJECT+OFFSET" then, and "calls N" at the end
  *
- * HOW is the number of an errno, "short" (one byte of what was asked for) or "end" (as if the other
- * side had closed). Calls are counted from main on, in all threads. What the simulated hardware
+ * HOW is the number of an errno, "short" (one byte of what was asked for), "end" (as if the other
+ * side had closed) or "kill" (the process is killed before the call). Calls are counted from main on, in all threads. What the simulated hardware
  * does is not counted: its faults are its own (CLEAVE_SIM_FAULT). Child processes are left alone.
  * What libc does inside itself (stdio, getaddrinfo) is out of reach, its allocations apart.
  */
@@ -17,6 +17,7 @@
 #include <link.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -38,7 +39,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum how { HOW_ERRNO, HOW_SHORT, HOW_END };
+enum how { HOW_ERRNO, HOW_SHORT, HOW_END, HOW_KILL };
 
 static struct {
     char class[16], report[512];
@@ -90,6 +91,8 @@ static bool fails(const char *class, const char *name, void *caller)
     if (atomic_fetch_add(&calls, 1) + 1 != plan.n)
         return false;
     tell(name, caller);
+    if (plan.how == HOW_KILL)
+        (void)kill(getpid(), SIGKILL);
     errno = plan.error;
     return true;
 }
@@ -266,6 +269,9 @@ CALL("name", int, symlink, (const char *from, const char *to), (from, to), -1)
 CALL("name", int, unlink, (const char *path), (path), -1)
 CALL("name", int, unlinkat, (int dir, const char *path, int flags), (dir, path, flags), -1)
 CALL("name", int, mkdir, (const char *path, mode_t mode), (path, mode), -1)
+CALL("name", int, mkdirat, (int dir, const char *path, mode_t mode), (dir, path, mode), -1)
+CALL("name", int, fchmodat, (int dir, const char *path, mode_t mode, int flags),
+     (dir, path, mode, flags), -1)
 CALL("name", int, chmod, (const char *path, mode_t mode), (path, mode), -1)
 CALL("name", int, fchmod, (int fd, mode_t mode), (fd, mode), -1)
 CALL("name", int, ftruncate, (int fd, off_t n), (fd, n), -1)
@@ -275,6 +281,8 @@ CALL("stat", int, lstat, (const char *path, struct stat *st), (path, st), -1)
 CALL("stat", int, fstat, (int fd, struct stat *st), (fd, st), -1)
 CALL("stat", int, fstatat, (int fd, const char *path, struct stat *st, int flags),
      (fd, path, st, flags), -1)
+CALL("stat", int, faccessat, (int dir, const char *path, int mode, int flags),
+     (dir, path, mode, flags), -1)
 CALL("stat", int, access, (const char *path, int mode), (path, mode), -1)
 
 /* ---- other programs, threads ---- */
@@ -295,9 +303,10 @@ CALL_CODE("spawn", pthread_create,
 
 static void read_how(const char *how)
 {
-    plan.how = strcmp(how, "short") == 0 ? HOW_SHORT
-               : strcmp(how, "end") == 0 ? HOW_END
-                                         : HOW_ERRNO;
+    plan.how = strcmp(how, "short") == 0  ? HOW_SHORT
+               : strcmp(how, "end") == 0  ? HOW_END
+               : strcmp(how, "kill") == 0 ? HOW_KILL
+                                          : HOW_ERRNO;
     plan.error = plan.how == HOW_ERRNO ? (int)strtol(how, NULL, 10) : 0;
 }
 

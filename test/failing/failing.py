@@ -42,6 +42,8 @@ HOWS = {
     "wait": ["EINTR"],
     "spawn": ["EAGAIN"],
 }
+# Before which calls a program may be killed: those that change what others see.
+KILL_HOWS = {kind: ["kill"] for kind in ("open", "write", "sync", "name", "connect")}
 SOCKET_HOWS = {"read": ["ECONNRESET", "end"], "write": ["EPIPE"]}
 INTERRUPTIBLE = re.compile(r"^failed (p?read|p?write|recv|recvfrom|send|sendto|poll|epoll_wait|accept4?)(64)? ")
 
@@ -163,7 +165,8 @@ class Path_:
             run = self.go(folder, kind, n, how)
             if run.blind:
                 return False
-            orderly = run.code in (0, 1, 2) or (kind in ("alloc", "open") and run.gave_up)
+            orderly = run.code == -signal.SIGKILL if how == "kill" and run.failed else run.code in (0, 1, 2)
+            orderly |= kind in ("alloc", "open") and run.gave_up
             assert orderly, str(run)
             if run.unnoticed:
                 assert run.code == 0, str(run)

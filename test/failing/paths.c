@@ -4,6 +4,8 @@
  *   paths grpc DIR     a server and a client, small and large messages, a second connection
  *   paths plugin DIR   the device plugin registers with a kubelet and answers it
  *   paths cdi DIR      the CDI file is written, and written anew
+ *   paths share DIR    an agent takes over, and binds a container with two limited shares, twice
+ *   paths unshare DIR  another one takes over, and releases them
  *   paths kube URL     informer, status writer, recorder and elector on an API server
  * Each goes on after an error as the agent does, and ends with 0 once it has come to its aim.
  */
@@ -26,6 +28,9 @@
 #include "nodeagent/kubelet/proto/deviceplugin.pb-c.h"
 #include "nodeagent/loop/own_device.h"
 #include "nodeagent/loop/status_writer.h"
+#include "nodeagent/slots/share_bind.h"
+#include "nodeagent/slots/share_folder.h"
+#include "nodeagent/slots/slot_record.h"
 #include "nodeagent/vendor/nvidia/container_nvidia.h"
 #include "nodeagent/vendor/nvidia/nvidia_nodes.h"
 #include "service/resources.h"
@@ -244,6 +249,107 @@ static int cdi(const char *dir, struct err *e)
     return write_until_good(c, &nodes, both, 2, e);
 }
 
+/* ---- share, unshare ---- */
+
+/* What an agent binds shares with. */
+struct sharing_agent {
+    char *state;
+    struct cdi_slots *cdi;
+    struct share_folders *folders;
+};
+
+static void sharing_agent_done(struct sharing_agent *a)
+{
+    free(a->state);
+    (void)cdi_slots_free(a->cdi);
+    (void)share_folders_free(a->folders);
+}
+AUTO_DEFINE(sharing_agent, struct sharing_agent, sharing_agent_done)
+
+static int take_over(const char *dir, struct sharing_agent *ret, struct err *e)
+{
+    auto_free char *folder = xasprintf("%s/cdi", dir);
+    auto_free char *root = xasprintf("%s/shares", dir);
+    ret->state = xasprintf("%s/state", dir);
+    ret->cdi = cdi_slots_new(&(struct cdi_options){.folder = folder});
+    slot_records_sweep(ret->state);
+    TRY(share_folders_new(root, &ret->folders, e));
+    share_folders_resume(ret->folders);
+    return 0;
+}
+
+static int use_share(const struct sharing_agent *a,
+                     int (*use)(const struct slot_deps *d, unsigned memory_mib, struct err *e),
+                     unsigned number, struct err *e)
+{
+    static char root[] = "";
+    static char cuda[] = "/usr/lib64/libcuda.so.570.1", ml[] = "/usr/lib64/libnvidia-ml.so.570.1";
+    struct driver_file libraries[] = {{DRIVER_LIBRARY, cuda, cuda}, {DRIVER_LIBRARY, ml, ml}};
+    const struct driver_files files = {.files = libraries, .n_files = ARRAY_LEN(libraries)};
+    struct nvidia_nodes own = {.ctl = true, .uvm = true, .host_dev_root = root};
+    const struct device_nodes nodes = {.own = {{&container_nvidia, &own}}};
+    const struct slot_deps d = {.state_dir = a->state,
+                                .cdi = a->cdi,
+                                .nodes = &nodes,
+                                .files = &files,
+                                .share_folders = a->folders,
+                                .limiter = "/lib/limiter/0123456789abcdef"};
+    int rc = -1;
+    for (int i = 0; i < TRIES && rc < 0; i++) {
+        err_clear(e);
+        rc = use(&d, number, e);
+    }
+    return rc;
+}
+
+#define SHARES_FROM 3
+
+static int bind_two(const struct slot_deps *d, unsigned memory_mib, struct err *e)
+{
+    static char ns[] = "n", pod[] = "p", uid[] = "u", container[] = "c", bus_id[] = "0000:05:00.0";
+    static char first[] = "share.3", second[] = "share.4";
+    static char card_a[] = "GPU-00112233-4455-6677-8899-aabbccddeeff";
+    static char card_b[] = "GPU-10112233-4455-6677-8899-aabbccddeeff";
+    struct bound_slot bound[2] = {0};
+    struct entry_device entries[2] = {{.cdi_name = first, .uuid = card_a, .card_uuid = card_a},
+                                      {.cdi_name = second, .uuid = card_b, .card_uuid = card_b}};
+    for (unsigned i = 0; i < 2; i++) {
+        bound[i] = (struct bound_slot){.slot = slot_at(SLOT_POOL_SHARE, SHARES_FROM + i),
+                                       .quota = {memory_mib, 30},
+                                       .memory_level = API_LEVEL_LIBRARY,
+                                       .qos = -1};
+        (void)snprintf(bound[i].card, sizeof(bound[i].card), "%s", entries[i].uuid);
+        entries[i].vendor = "nvidia";
+        entries[i].pci_bus_id = bus_id;
+        entries[i].minor = i;
+        entries[i].has_slice = true;
+        entries[i].slice.memory_mib = memory_mib;
+    }
+    const struct slot_binding b = {ns, pod, uid, container, bound, 2, .entries = entries};
+    return share_bind(d, &b, e);
+}
+
+static int bind_shares(const char *dir, struct err *e)
+{
+    AUTO(sharing_agent) struct sharing_agent a = {0};
+    TRY(take_over(dir, &a, e));
+    TRY(use_share(&a, bind_two, 3000, e));
+    return use_share(&a, bind_two, 5000, e);
+}
+
+static int release_one(const struct slot_deps *d, unsigned number, struct err *e)
+{
+    return share_release(d, slot_at(SLOT_POOL_SHARE, number), e);
+}
+
+static int release_shares(const char *dir, struct err *e)
+{
+    AUTO(sharing_agent) struct sharing_agent a = {0};
+    TRY(take_over(dir, &a, e));
+    TRY(use_share(&a, release_one, SHARES_FROM, e));
+    return use_share(&a, release_one, SHARES_FROM + 1, e);
+}
+
 /* ---- kube ---- */
 
 struct cluster {
@@ -382,7 +488,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(const char *where, struct err *e);
-    } verbs[] = {{"grpc", grpc}, {"plugin", plugin}, {"cdi", cdi}, {"kube", kube}};
+    } verbs[] = {{"grpc", grpc},         {"plugin", plugin},          {"cdi", cdi},
+                 {"share", bind_shares}, {"unshare", release_shares}, {"kube", kube}};
     auto_err struct err e = {0};
     json_set_alloc_funcs(xmalloc, free);
     log_setup(LOG_WARN, LOG_LOGFMT, 2);
@@ -395,6 +502,6 @@ int main(int argc, char **argv)
             (void)fprintf(stderr, "%s\n", err_msg(&e));
         return rc < 0;
     }
-    (void)fprintf(stderr, "usage: paths grpc|plugin|cdi DIR | paths kube URL\n");
+    (void)fprintf(stderr, "usage: paths grpc|plugin|cdi|share|unshare DIR | paths kube URL\n");
     return 2;
 }

@@ -7,12 +7,13 @@ A sample by default; FAILING=whole runs every point (make torture).
 import json
 import os
 import re
+import struct
 import subprocess
 import sys
 
 import pytest
 from api import Api
-from failing import BUILD, HANG_S, HOWS, ROOT, SOCKET_HOWS, Path_, copy, environment
+from failing import BUILD, HANG_S, HOWS, KILL_HOWS, ROOT, SOCKET_HOWS, Path_, copy, environment
 
 sys.path.insert(0, str(ROOT / "test" / "e2e"))
 import test_transaction_torture as torture  # noqa: E402
@@ -237,6 +238,47 @@ class Cdi(Program):
         must([PROGRAM, "cdi", folder], environment())
         assert [f.name for f in spec.parent.iterdir()] == [spec.name], f"{run}\nleft a draft"
         assert len(json.loads(spec.read_text())["devices"]) == 2
+
+
+class Shares(Program):
+    """A container with two limited shares, bound (share) or released (unshare), by an agent that may be killed at any call."""
+
+    hows = {kind: [*hows, *KILL_HOWS.get(kind, [])] for kind, hows in HOWS.items()}
+
+    def start(self, folder):
+        if self.verb == "unshare":
+            must([PROGRAM, "share", folder], environment())
+        return super().start(folder)
+
+    def check(self, folder, run, clean):
+        assert run.code == 0 or run.gave_up or run.failed, f"{run}\ndid not get over it"
+        if len(list((folder / "cdi").glob("share.*.json"))) == 2:  # else no container of the pod starts
+            self.check_whole(folder, run)
+        assert not (folder / "shares" / "share.3").exists() or (folder / "state" / "slots" / "share.3.json").exists(), f"{run}\nforgot a folder"
+        must([PROGRAM, "share", folder], environment())
+        self.check_whole(folder, run)
+        assert names(folder / "shares") == {"share.3", "lock"}, f"{run}\nleft a draft"
+        must([PROGRAM, "unshare", folder], environment())
+        left = [f for f in folder.rglob("*") if f.name not in ("cdi", "shares", "state", "slots")]
+        assert not left, f"{run}\nleft {left}"
+
+    def check_whole(self, folder, run):
+        """A container that starts now finds its limits, and can say what it takes."""
+        share = folder / "shares" / "share.3"
+        terms = (share / "terms").read_bytes()
+        magic, version, size, cards = struct.unpack_from("=QIII", terms)
+        assert (magic, version, size, cards) == (0x31736D7265745643, 1, len(terms), 2), f"{run}\n{terms[:32]}"
+        limits = [struct.unpack_from("=Q", terms, 128 + 128 * card + 16)[0] >> 20 for card in range(2)]
+        assert limits in ([3000, 3000], [5000, 5000], [5000, 3000]), f"{run}\n{limits}"
+        usage = (share / "usage").stat()
+        assert (usage.st_size, usage.st_mode & 0o777) == (196736, 0o666), f"{run}\n{usage}"
+        assert (share / "agent").is_socket(), run
+
+
+@pytest.mark.parametrize("kind", [*FILE_CLASSES, "connect", "map"])
+@pytest.mark.parametrize("verb", ["share", "unshare"])
+def test_no_container_starts_without_its_limits(verb, kind, capsys):
+    tell(capsys, f"{verb} {kind}: {Shares(verb).sweep(kind, WHOLE)} points")
 
 
 SOCKET_CLASSES = ["alloc", "open", "read", "write", "connect", "accept", "poll", "wait", "stat", "name"]

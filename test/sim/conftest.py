@@ -19,7 +19,6 @@ sys.path.insert(
 ctypes.CDLL(str(OUT / "libnvidia-ml.so.1"), mode=ctypes.RTLD_GLOBAL)
 
 import pynvml as nv  # noqa: E402
-from cuda import Client  # noqa: E402
 
 
 class Machine:
@@ -102,6 +101,8 @@ def h100(machine):
 @pytest.fixture
 def client(h100):
     """client(**env): another process, not initialised."""
+    from cuda import Client  # the limiter's tests, which have it elsewhere, use this file, too
+
     made = []
 
     def start(*before, **env):

@@ -16,10 +16,12 @@ INVALID_CONTEXT, NOT_FOUND, DESTROYED, NOT_SUPPORTED = 201, 500, 709, 801
 INVALID_IMAGE, NO_BINARY, INVALID_PTX, UNSUPPORTED_PTX, FILE_NOT_FOUND, INVALID_HANDLE, NOT_READY = 200, 209, 218, 222, 301, 400, 600
 MAP_FAILED = 205
 ALREADY_REGISTERED, NOT_REGISTERED, TOO_LARGE, NOT_PERMITTED, OUT_OF_RESOURCES = 712, 713, 720, 800, 701
+ILLEGAL_ADDRESS = 700
 FOREVER = 2**64 - 1
 LEGACY, PER_THREAD = 1, 2
 MIB, GRANULE, CONTEXT = 1 << 20, 2 << 20, 448 << 20
 
+FUNCTION = c.CFUNCTYPE(None, c.c_void_p)
 SPIN = (pathlib.Path(__file__).parent / "spin.ptx").read_bytes()
 
 
@@ -110,8 +112,8 @@ class Cuda:
     SPIN = SPIN
 
     def __init__(self):
-        self.lib = c.CDLL(str(OUT / "libcuda.so.1"))
-        self.spinners = {}
+        self.lib = c.CDLL(os.environ.get("LIBCUDA", str(OUT / "libcuda.so.1")))
+        self.spinners, self.functions = {}, []
 
     def __call__(self, name, *args):
         written = [a() if isinstance(a, type) else None for a in args]
@@ -162,6 +164,13 @@ class Cuda:
             self.spinners[current] = self.function("spin_ns")
         for _ in range(times):
             self.launch(self.spinners[current], c.c_uint64(ns), stream=stream)
+
+    def hold(self, stream=None):
+        """Keeps a stream from going on until the gate, which is returned, is set."""
+        gate = threading.Event()
+        self.functions.append(FUNCTION(lambda data: (gate.wait(), None)[1]))
+        self("cuLaunchHostFunc", stream, self.functions[-1], None)
+        return gate
 
     def word(self, pointer):
         """What a copy, which waits for the legacy stream's turn, finds at an address."""

@@ -44,7 +44,7 @@ static void node_read(struct node *n)
                                    .n_cards = 1,
                                    .spec = &n->spec,
                                    .spec_seen = true,
-                                   .publisher = API_PUBLISHER_KUBELET};
+                                   .means.publisher = API_PUBLISHER_KUBELET};
 }
 
 static void node_init(struct node *n, enum gpu_mode mode)

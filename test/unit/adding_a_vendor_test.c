@@ -406,7 +406,7 @@ Test(adding_a_vendor, the_kubelet_is_offered_its_cards)
                                  .cards = views,
                                  .n_cards = 2,
                                  .spec_seen = true,
-                                 .publisher = API_PUBLISHER_KUBELET};
+                                 .means.publisher = API_PUBLISHER_KUBELET};
     auto_node_offer struct node_offer offer;
     node_offer_build(&s, 0, &offer);
     const struct table_resource *r = device_table_resource(&offer.table, "gpu.intel.com/xe");

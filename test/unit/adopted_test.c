@@ -130,7 +130,7 @@ Test(adopted, the_annotation_tells_the_card_and_not_the_identifier)
 Test(adopted, until_a_pod_was_read_nothing_is_placed_on_any_card)
 {
     const struct gpu_card card = {.vendor = "nvidia", .uuid = "GPU-x", .memory_mib = 1000};
-    const struct sharing_rules rules = {.publisher = API_PUBLISHER_KUBELET};
+    const struct sharing_rules rules = {.means.publisher = API_PUBLISHER_KUBELET};
     const struct share_facts facts = {&rules, &shares, &holders};
     struct share_card c;
     make_pod("p", "n1", A ",NVIDIA,3000,30:;;");

@@ -16,7 +16,8 @@ static void expect(const struct card_view *v, const char *illness, const char *r
 {
     struct card_wish wish;
     struct card_refusal r;
-    card_refusal_of(v, &want, illness, API_PUBLISHER_CONTROLLER, &wish, &r);
+    const struct sharing_means means = {.publisher = API_PUBLISHER_CONTROLLER};
+    card_refusal_of(v, &want, illness, &means, &wish, &r);
     cr_expect_str_eq(r.reason ? r.reason : "", reason);
     if (r.reason)
         cr_expect_str_eq(r.text, text);

@@ -67,7 +67,7 @@ static char *text_of(const char *path)
 
 static int write_alone(const struct cdi_slots *s, const struct entry_device *d, struct err *e)
 {
-    return cdi_slots_write(s, &nodes, /* files= */ NULL, d, /* together= */ NULL, 0, e);
+    return cdi_slots_write(s, &nodes, /* outfit= */ NULL, d, /* together= */ NULL, 0, e);
 }
 
 Test(cdi_slot, file_is_a_spec_of_one_device)
@@ -105,8 +105,8 @@ Test(cdi_slot, slots_of_one_container_say_the_same_of_all)
     const struct entry_device *const both[] = {&slice3, &slice4};
     const char *said = "METAX_SGPUS=sgpu=0000:05:00.0#2;compute=10;vram=1024;alias=cleave-a,"
                        "sgpu=0000:05:00.0#5;compute=20;vram=2048;alias=cleave-b\"";
-    cr_assert_eq(cdi_slots_write(s, &nodes, /* files= */ NULL, &slice3, both, 2, NULL), 0);
-    cr_assert_eq(cdi_slots_write(s, &nodes, /* files= */ NULL, &slice4, both, 2, NULL), 0);
+    cr_assert_eq(cdi_slots_write(s, &nodes, /* outfit= */ NULL, &slice3, both, 2, NULL), 0);
+    cr_assert_eq(cdi_slots_write(s, &nodes, /* outfit= */ NULL, &slice4, both, 2, NULL), 0);
     auto_free char *first = text_of(FIRST);
     auto_free char *second = text_of(FILE_OF("slot.4"));
     cr_expect_not_null(strstr(first, said));
@@ -246,7 +246,7 @@ Test(cdi_slot, card_without_nodes_is_not_told)
 {
     auto_cdi_slots struct cdi_slots *s = open_slots("cdi");
     const struct device_nodes none = {0};
-    cr_expect_eq(cdi_slots_write(s, &none, /* files= */ NULL, &slice3, /* together= */ NULL, 0,
+    cr_expect_eq(cdi_slots_write(s, &none, /* outfit= */ NULL, &slice3, /* together= */ NULL, 0,
                                  NULL),
                  -ERR_NOT_FOUND);
     cr_expect_eq(inode(FIRST), 0);

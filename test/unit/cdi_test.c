@@ -9,6 +9,7 @@
 
 #include "base/auto.h"
 #include "base/file.h"
+#include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "folder_support.h"
@@ -124,6 +125,111 @@ Test(cdi, without_hooks_each_name_is_a_mount_in_both_folders)
     cr_expect_eq(count(text, "hooks"), 0);
     cr_expect_eq(count(text, "LD_LIBRARY_PATH"), 0);
 }
+
+/* --- Substitutes --- */
+
+static char ml[] = "/usr/lib64/libnvidia-ml.so.570.1", ml_host[] = "/host/libnvidia-ml.so.570.1";
+static char odd_path[] = "/usr/lib64/libodd.so", cuda_target[] = "libcuda.so.1";
+static char debugger[] = "/usr/lib64/libcudadebugger.so.570.1";
+static char debugger_host[] = "/host/libcudadebugger.so.570.1";
+static struct driver_file two_libraries[] = {{DRIVER_LIBRARY, lib_host, lib},
+                                             {DRIVER_LIBRARY, debugger_host, debugger},
+                                             {DRIVER_LIBRARY, ml_host, ml},
+                                             {DRIVER_SOCKET, socket_path, socket_path}};
+static struct driver_link two_links[] = {{link_path, target, lib_host},
+                                         {odd_path, cuda_target, lib_host}};
+static const struct driver_files driver = {two_libraries, 4, two_links, 2, folders, 1};
+static const struct driver_substitute limiter[] = {{"libcuda.so", "/var/lib/ours/cuda.so",
+                                                    "/usr/lib/real/libcuda.so.1"},
+                                                   {"libnvidia-ml.so", "/var/lib/ours/ml.so",
+                                                    "/usr/lib/real/libnvidia-ml.so.1"}};
+
+static char *render_mounts(const struct driver_files *f, bool names, const char *second)
+{
+    const struct driver_substitutes both = {limiter, 2};
+    auto_driver_mounts struct driver_mounts all;
+    struct sb out = SB_INIT(65536);
+    driver_mounts_list(f, names, second, &both, &all);
+    for (size_t i = 0; i < all.n; i++)
+        sb_addf(&out, "%s from %s\n", all.items[i].container_path, all.items[i].host_path);
+    return sb_take(&out);
+}
+
+Test(cdi, a_substitute_has_all_names_of_the_drivers_library_and_that_one_another_place)
+{
+    auto_free char *text = render_mounts(&driver, /* names= */ true, "/second");
+    cr_expect_str_eq(text, "/usr/lib64/libcuda.so.570.1 from /var/lib/ours/cuda.so\n"
+                           "/usr/lib64/libcudadebugger.so.570.1 from "
+                           "/host/libcudadebugger.so.570.1\n"
+                           "/usr/lib64/libnvidia-ml.so.570.1 from /var/lib/ours/ml.so\n"
+                           "/var/run/nvidia-persistenced/socket from "
+                           "/var/run/nvidia-persistenced/socket\n"
+                           "/usr/lib/real/libcuda.so.1 from /host/libcuda.so.570.1\n"
+                           "/usr/lib/real/libnvidia-ml.so.1 from /host/libnvidia-ml.so.570.1\n"
+                           "/usr/lib64/libcuda.so.1 from /var/lib/ours/cuda.so\n"
+                           "/usr/lib64/libodd.so from /var/lib/ours/cuda.so\n"
+                           "/second/libcuda.so.570.1 from /var/lib/ours/cuda.so\n"
+                           "/second/libcudadebugger.so.570.1 from "
+                           "/host/libcudadebugger.so.570.1\n"
+                           "/second/libnvidia-ml.so.570.1 from /var/lib/ours/ml.so\n"
+                           "/second/libcuda.so.1 from /var/lib/ours/cuda.so\n"
+                           "/second/libodd.so from /var/lib/ours/cuda.so\n");
+}
+
+Test(cdi, where_a_hook_makes_the_names_a_substitute_has_its_own_alone)
+{
+    auto_free char *text = render_mounts(&files, /* names= */ false, "/second");
+    cr_expect_str_eq(text, "/usr/lib64/libcuda.so.570.1 from /var/lib/ours/cuda.so\n"
+                           "/var/run/nvidia-persistenced/socket from "
+                           "/var/run/nvidia-persistenced/socket\n"
+                           "/usr/lib/real/libcuda.so.1 from /host/libcuda.so.570.1\n");
+}
+
+Test(cdi, a_container_can_be_limited_where_all_the_limiter_stands_for_is_there)
+{
+    cr_expect(cdi_can_limit("nvidia", &driver));
+    cr_expect_not(cdi_can_limit("nvidia", &files), "there is no libnvidia-ml");
+    cr_expect_not(cdi_can_limit("nvidia", NULL));
+    cr_expect_not(cdi_can_limit("metax", &driver));
+}
+
+/* The image's own libcuda would take its place. */
+Test(cdi, a_hook_looks_for_no_other_libcuda_beside_the_limiter)
+{
+    const struct cdi_common_options o = {.hook = "/usr/bin/nvidia-ctk",
+                                         .newer_hooks = true,
+                                         .second_folder = "",
+                                         .limiter = "/var/lib/ours"};
+    auto_free char *text = cdi_common_render(container_vendor_find("nvidia"), &o, &nodes, &driver);
+    cr_expect_eq(count(text, "{\"hostPath\":\"/var/lib/ours/libcleave-cuda.so\","
+                             "\"containerPath\":\"/usr/lib64/libcuda.so.570.1\""),
+                 1);
+    cr_expect_eq(count(text, "\"containerPath\":\"/usr/lib/cleave/real/libnvidia-ml.so.1\""), 1);
+    cr_expect_eq(count(text, "enable-cuda-compat"), 0);
+    cr_expect_eq(count(text, "disable-device-node-modification"), 1);
+}
+
+Test(cdi, a_container_may_have_mounts_besides_the_drivers)
+{
+    static char at[] = "/run/ours", on_host[] = "/run/all/3", file[] = "/run/ours/usage";
+    static char file_on_host[] = "/run/all/3/usage";
+    const struct entry_mount mounts[] = {{at, on_host, .read_only = true},
+                                         {file, file_on_host, .read_only = false}};
+    const struct cdi_common_options o = {.second_folder = "", .mounts = mounts, .n_mounts = 2};
+    auto_free char *text = cdi_common_render(container_vendor_find("nvidia"), &o, &nodes,
+                                             /* files= */ NULL);
+    cr_expect_eq(count(text, "\"mounts\":["
+                             "{\"hostPath\":\"/run/all/3\",\"containerPath\":\"/run/ours\","
+                             "\"options\":[\"ro\",\"nosuid\",\"nodev\",\"rbind\",\"rprivate\","
+                             "\"noexec\"]},"
+                             "{\"hostPath\":\"/run/all/3/usage\","
+                             "\"containerPath\":\"/run/ours/usage\","
+                             "\"options\":[\"rw\",\"nosuid\",\"nodev\",\"rbind\",\"rprivate\","
+                             "\"noexec\"]}]"),
+                 1);
+}
+
+/* --- Hooks --- */
 
 Test(cdi, library_path_is_said_where_asked)
 {

@@ -68,7 +68,7 @@ static void node_read(struct node *n)
         .n_cards = n->inventory.n_cards,
         .spec = &n->spec,
         .spec_seen = true,
-        .publisher = API_PUBLISHER_KUBELET,
+        .means.publisher = API_PUBLISHER_KUBELET,
     };
     n->inventory.n_cards = 0;
 }
@@ -913,7 +913,7 @@ Test(device_table, only_an_agent_that_serves_the_kubelet_gives_shares)
     auto_node struct node n;
     node_init(&n, 1, "spec: {devices: [" FRACTIONAL(A, "2") "]}");
     node_read_with_memory(&n);
-    n.state.publisher = API_PUBLISHER_CONTROLLER;
+    n.state.means.publisher = API_PUBLISHER_CONTROLLER;
     check(&n, "nvidia.com/gpu: " A "\n");
 }
 

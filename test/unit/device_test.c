@@ -129,7 +129,8 @@ static const char full_status[] =
     "    healthy: true\n"
     "    migCapable: true\n"
     "    mode: native\n"
-    "    fractional: {memoryMiB: 163118, maxShares: 20, computePercent: 200, enforcement: none}\n"
+    "    fractional: {memoryMiB: 163118, maxShares: 20, computePercent: 200,\n"
+    "      memory: library, compute: none}\n"
     "    partitions:\n"
     "    - uuid: GPU-3/share-4\n"
     "      profile: share\n"
@@ -157,7 +158,8 @@ Test(device, every_field_of_the_status_is_read_and_written_back)
     const struct device_card *shared = device_status_card(&s, "GPU-3");
     cr_assert(shared && shared->has_fractional && !c->has_fractional);
     cr_expect_eq(shared->fractional.memory_mib, 163118);
-    cr_expect_eq(shared->fractional.enforcement, API_ENFORCEMENT_NONE);
+    cr_expect_eq(shared->fractional.memory, API_LEVEL_LIBRARY);
+    cr_expect_eq(shared->fractional.compute, API_LEVEL_NONE);
     cr_expect_str_eq(shared->partitions[0].profile, DEVICE_SHARE);
     cr_assert_not_null(device_status_model(&s, "H100"));
     cr_expect_null(device_status_model(&s, "A100"));

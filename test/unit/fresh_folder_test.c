@@ -226,3 +226,16 @@ Test(fresh_folder, what_another_user_owns_stays_and_is_said)
     cr_expect(strstr(text, "folder=mps/gpu/pipe") && strstr(text, "owns some"), "%s", text);
     log_setup(LOG_ERROR, LOG_LOGFMT, STDERR_FILENO);
 }
+
+/* At no time does the name lead to a part of it. */
+Test(fresh_folder, a_removed_one_leaves_nothing_and_may_be_missing)
+{
+    auto_err struct err e = {0};
+    make();
+    put("mps/gpu/pipe/file");
+    auto_fd int mounted = open("mps/gpu/pipe", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cr_assert_eq(fresh_folder_remove("mps/gpu/pipe", &e), 0, "%s", err_msg(&e));
+    cr_expect_eq(count("mps/gpu"), 0);
+    cr_expect_neq(faccessat(mounted, "file", F_OK, 0), 0);
+    cr_expect_eq(fresh_folder_remove("mps/gpu/pipe", &e), 0, "%s", err_msg(&e));
+}

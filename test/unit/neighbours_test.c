@@ -55,7 +55,7 @@ Test(neighbours, each_is_said_with_its_pod_and_what_switches_it_off)
     auto_neighbours struct neighbours l = {0};
     const struct node_state s = {.node = "n1",
                                  .neighbours = &l,
-                                 .publisher = API_PUBLISHER_KUBELET};
+                                 .means.publisher = API_PUBLISHER_KUBELET};
     expect(&s, "(none)", "");
     add(&l, "web-1");
     expect(&s, "(none)", "");
@@ -75,7 +75,9 @@ Test(neighbours, each_is_said_with_its_pod_and_what_switches_it_off)
 Test(neighbours, another_plugin_is_wanted_where_the_agent_serves_nothing)
 {
     auto_neighbours struct neighbours l = {0};
-    const struct node_state s = {.node = "n1", .neighbours = &l, .publisher = API_PUBLISHER_OTHER};
+    const struct node_state s = {.node = "n1",
+                                 .neighbours = &l,
+                                 .means.publisher = API_PUBLISHER_OTHER};
     add(&l, "nvidia-device-plugin-daemonset-a");
     expect(&s, "(none)", "");
     add(&l, "nvidia-mig-manager-b");
@@ -86,7 +88,7 @@ Test(neighbours, a_resource_that_another_plugin_has_registered_is_said_without_a
 {
     const struct node_state s = {.node = "n1",
                                  .contested = "nvidia.com/gpu",
-                                 .publisher = API_PUBLISHER_KUBELET};
+                                 .means.publisher = API_PUBLISHER_KUBELET};
     expect(&s, "Contested", "another program has registered nvidia.com/gpu");
 }
 

@@ -55,7 +55,7 @@ static void init(struct facts *f)
                                    .host = &f->host,
                                    .setup = &f->setup,
                                    .config = &f->config,
-                                   .publisher = API_PUBLISHER_KUBELET};
+                                   .means.publisher = API_PUBLISHER_KUBELET};
 }
 
 /* The library does not answer. */
@@ -233,7 +233,7 @@ Test(node_readiness, only_who_serves_the_kubelet_is_asked_for_a_runtime)
 {
     struct facts f;
     init(&f);
-    f.state.publisher = API_PUBLISHER_CONTROLLER;
+    f.state.means.publisher = API_PUBLISHER_CONTROLLER;
     expect(&f, "ContainerRuntimeReady", "(none)", "");
 }
 

@@ -66,7 +66,7 @@ static void node_read(struct node *n)
         .spec_seen = true,
         .memos = n->memos,
         .agent_version = "v1.0.0",
-        .publisher = API_PUBLISHER_CONTROLLER,
+        .means.publisher = API_PUBLISHER_CONTROLLER,
     };
     n->inventory.n_cards = 0;
 }
@@ -597,7 +597,7 @@ Test(node_status, shares_are_refused_where_no_kubelet_is_served)
               "spec: {devices: [{uuid: GPU-00000000-fake, mode: native, sharing: {fractional: "
               "{maxShares: 4}}}]}",
               APPLIED);
-    n.state.publisher = API_PUBLISHER_CONTROLLER;
+    n.state.means.publisher = API_PUBLISHER_CONTROLLER;
     build(&n.state, NULL, NOW_MS, &st);
     const struct condition *c = condition_get(&st.devices[0].conditions, "Applied");
     cr_assert_not_null(c);
@@ -635,7 +635,7 @@ Test(node_status, a_fractional_card_is_told_with_its_shares_and_their_sums)
     node_read(&n);
     n.views[0].card.memory_mib = 81920;
     node_want(&n, SHARES, APPLIED);
-    n.state.publisher = API_PUBLISHER_KUBELET;
+    n.state.means.publisher = API_PUBLISHER_KUBELET;
     struct share share = {.slot = slot_at(SLOT_POOL_SHARE, 2),
                           .card = "GPU-00000000-fake",
                           .memory_mib = 3000,
@@ -658,6 +658,55 @@ Test(node_status, a_fractional_card_is_told_with_its_shares_and_their_sums)
     node_done(&n);
 }
 
+static enum api_level memory_level_of(struct node *n)
+{
+    auto_device_status struct device_status st = {0};
+    build(&n->state, NULL, NOW_MS, &st);
+    cr_assert(st.devices[0].has_fractional);
+    return (enum api_level)st.devices[0].fractional.memory;
+}
+
+/* No container of the card is promised more than the weakest of them has. */
+Test(node_status, the_level_of_a_card_is_that_of_its_weakest_share)
+{
+    static char uid[] = "u1", container[] = "main";
+    static char ns[] = "ns", pod[] = "pod";
+    struct node n;
+    auto_shares struct shares shares = {0};
+    node_init(&n, 1);
+    n.hw.cards[0].card.mode = n.hw.cards[0].card.pending_mode = GPU_NATIVE;
+    node_read(&n);
+    n.views[0].card.memory_mib = 81920;
+    node_want(&n, SHARES, APPLIED);
+    n.state.means.publisher = API_PUBLISHER_KUBELET;
+    n.state.shares = &shares;
+    cr_expect_eq(memory_level_of(&n), API_LEVEL_NONE);
+    n.state.means.enforcement.library = true;
+    cr_expect_eq(memory_level_of(&n), API_LEVEL_LIBRARY);
+    struct share share = {.slot = slot_at(SLOT_POOL_SHARE, 2),
+                          .card = "GPU-00000000-fake",
+                          .memory_mib = 3000,
+                          .uid = uid,
+                          .container = container};
+    shares_put(&shares, &share);
+    cr_expect_eq(memory_level_of(&n), API_LEVEL_NONE, "it was made before there was a limiter");
+    share.memory_level = API_LEVEL_LIBRARY;
+    shares_put(&shares, &share);
+    cr_expect_eq(memory_level_of(&n), API_LEVEL_LIBRARY);
+    share = (struct share){.slot = slot_at(SLOT_POOL_SHARE, 2),
+                           .card = "GPU-00000000-fake",
+                           .memory_mib = 81920,
+                           .percent = 100,
+                           .uid = uid,
+                           .container = container};
+    shares_put(&shares, &share);
+    cr_expect_eq(memory_level_of(&n), API_LEVEL_LIBRARY, "the whole card needs no limit");
+    const struct adopted_share hami = {"GPU-00000000-fake", 1000, 0, ns, pod};
+    shares_adopt(&shares, &hami, 1, /* is_adopting= */ false);
+    cr_expect_eq(memory_level_of(&n), API_LEVEL_NONE, "nobody knows what holds HAMi's pods");
+    node_done(&n);
+}
+
 /* What is told of it is what an agent before told. */
 Test(node_status, a_card_in_another_threads_hands_has_no_part_in_the_sums)
 {
@@ -668,7 +717,7 @@ Test(node_status, a_card_in_another_threads_hands_has_no_part_in_the_sums)
     node_read(&n);
     n.views[0].card.memory_mib = 81920;
     node_want(&n, SHARES, APPLIED);
-    n.state.publisher = API_PUBLISHER_KUBELET;
+    n.state.means.publisher = API_PUBLISHER_KUBELET;
     build(&n.state, NULL, NOW_MS, &st);
     n.views[0].card.unread = n.views[0].card.busy = true;
     build(&n.state, &st, NOW_MS, &next);
@@ -695,7 +744,7 @@ Test(node_status, mps_is_refused_where_no_kubelet_is_served)
               "spec: {devices: [{uuid: GPU-00000000-fake, mode: native, sharing: {mps: {replicas: "
               "4}}}]}",
               APPLIED);
-    n.state.publisher = API_PUBLISHER_CONTROLLER;
+    n.state.means.publisher = API_PUBLISHER_CONTROLLER;
     build(&n.state, NULL, NOW_MS, &st);
     const struct condition *c = condition_get(&st.devices[0].conditions, "Applied");
     cr_assert_not_null(c);

@@ -385,7 +385,7 @@ Test(records, shares_are_no_partitions_of_a_layout)
              "    vendor: nvidia\n"
              "    mode: native\n"
              "    fractional: {memoryMiB: 81559, maxShares: 10, computePercent: 100,"
-             " enforcement: none}\n"
+             " memory: none, compute: none}\n"
              "    partitions:\n"
              "    - {uuid: GPU-1/share-4, profile: share, slice: {id: 4, alias: share-4,"
              " memoryMiB: 3000, computePercent: 30}, inUseBy: [{uid: p1}]}\n"

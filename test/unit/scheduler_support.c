@@ -116,7 +116,7 @@ static void create_device(const char *name, json_t *status_take)
     "\"memoryMiB\": 81559, \"healthy\": true, \"mode\": \"native\""
 #define FRACTIONAL                                                                                 \
     CARD ", \"fractional\": {\"memoryMiB\": 81559, \"computePercent\": 100, \"maxShares\": 10, "   \
-         "\"enforcement\": \"none\"}"
+         "\"memory\": \"library\", \"compute\": \"none\"}"
 
 void town_node(const char *name, int fractional, int whole, const char *more)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,20 +8,27 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
+#include "api/device.h"
 #include "folder_support.h"
 #include "nodeagent/container/slot_pool.h"
 #include "nodeagent/slots/share_bind.h"
+#include "nodeagent/slots/share_folder.h"
 #include "nodeagent/slots/slot_record.h"
 #include "nodeagent/vendor/nvidia/container_nvidia.h"
 #include "nodeagent/vendor/nvidia/nvidia_nodes.h"
 
 #define FILE_OF(name) "cdi/" name ".gpu.cleave.dev-nvidia-slot.json"
+#define LIMITER       "lib/0123456789abcdef"
 
 static struct cdi_slots *cdi;
 static struct nvidia_nodes own;
 static struct device_nodes nodes;
 static char no_root[] = "", ns[] = "ns", pod[] = "pod", uid[] = "u1", next_uid[] = "u2";
-static char main_name[] = "main", card_a[] = "GPU-a", card_b[] = "GPU-b", bus_id[] = "0000:05:00.0";
+static char main_name[] = "main", bus_id[] = "0000:05:00.0";
+static char card_a[] = "GPU-00112233-4455-6677-8899-aabbccddeeff";
+static char card_b[] = "GPU-10112233-4455-6677-8899-aabbccddeeff";
+static struct share_folders *folders; /* NULL: no limiter */
+static const struct driver_files *driver;
 
 static void set_up(void)
 {
@@ -33,6 +41,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     cdi = cdi_slots_free(cdi);
+    folders = share_folders_free(folders);
     folder_leave();
 }
 
@@ -45,11 +54,16 @@ static unsigned slot(unsigned number)
 
 static struct slot_deps deps(void)
 {
-    return (struct slot_deps){.state_dir = "state", .cdi = cdi, .nodes = &nodes};
+    return (struct slot_deps){.state_dir = "state",
+                              .cdi = cdi,
+                              .nodes = &nodes,
+                              .files = driver,
+                              .share_folders = folders,
+                              .limiter = folders ? LIMITER : NULL};
 }
 
 /* Shares of so many MiB and 30 %, of the slots from 3 on: the first of card a, the second of b. */
-static int bind_for(char *of, unsigned memory_mib, size_t n, struct err *e)
+static int bind_level(char *of, unsigned memory_mib, size_t n, int level, struct err *e)
 {
     static char *const cards[] = {card_a, card_b};
     static char first[] = "share.3", second[] = "share.4";
@@ -57,7 +71,10 @@ static int bind_for(char *of, unsigned memory_mib, size_t n, struct err *e)
     struct bound_slot bound[2] = {0};
     struct entry_device entries[2];
     for (unsigned i = 0; i < n; i++) {
-        bound[i] = (struct bound_slot){.slot = slot(3 + i), .quota = {memory_mib, 30}, .qos = -1};
+        bound[i] = (struct bound_slot){.slot = slot(3 + i),
+                                       .quota = {memory_mib, 30},
+                                       .memory_level = level,
+                                       .qos = -1};
         (void)snprintf(bound[i].card, sizeof(bound[i].card), "%s", cards[i]);
         entries[i] = (struct entry_device){.vendor = "nvidia",
                                            .cdi_name = names[i],
@@ -73,6 +90,16 @@ static int bind_for(char *of, unsigned memory_mib, size_t n, struct err *e)
     const struct slot_binding b = {ns, pod, of, main_name, bound, n, .entries = entries};
     const struct slot_deps d = deps();
     return share_bind(&d, &b, e);
+}
+
+static int bind_for(char *of, unsigned memory_mib, size_t n, struct err *e)
+{
+    return bind_level(of, memory_mib, n, API_LEVEL_NONE, e);
+}
+
+static int bind_limited(char *of, unsigned memory_mib, size_t n, struct err *e)
+{
+    return bind_level(of, memory_mib, n, API_LEVEL_LIBRARY, e);
 }
 
 static char *text_of(const char *path)
@@ -171,4 +198,158 @@ Test(share_bind, another_releases_record_is_left_alone)
     cr_expect_str_eq(still, text);
     auto_shares struct shares all = all_records();
     cr_expect(all.n == 0 && device_slots_has(&all.unknown, slot(3)), "it may be on any card");
+}
+
+/* --- Limits --- */
+
+static char cuda[] = "/usr/lib64/libcuda.so.570.1", cuda_host[] = "/host/libcuda.so.570.1";
+static char ml[] = "/usr/lib64/libnvidia-ml.so.570.1", ml_host[] = "/host/libnvidia-ml.so.570.1";
+static struct driver_file libraries[] = {{DRIVER_LIBRARY, cuda_host, cuda},
+                                         {DRIVER_LIBRARY, ml_host, ml}};
+static const struct driver_files both = {.files = libraries, .n_files = 2};
+static const struct driver_files one = {.files = libraries, .n_files = 1};
+
+static void install(void)
+{
+    auto_err struct err e = {0};
+    cr_assert_eq(share_folders_new("shares", &folders, &e), 0, "%s", err_msg(&e));
+    driver = &both;
+}
+
+static uint64_t limit_of(const char *folder, unsigned card)
+{
+    auto_fd int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    auto_terms struct terms *t = NULL;
+    cr_assert_eq(share_terms_map(fd, &t, NULL), 0, "%s", folder);
+    cr_assert_lt(card, t->n_cards);
+    cr_expect_eq(t->cards[card].compute_level, LEVEL_NONE);
+    return t->cards[card].memory_level == LEVEL_LIBRARY ? t->cards[card].memory_bytes : 0;
+}
+
+static ino_t inode(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? st.st_ino : 0;
+}
+
+Test(share_bind, a_limited_container_has_a_folder_and_the_limiter_in_place_of_the_drivers)
+{
+    auto_err struct err e = {0};
+    install();
+    cr_assert_eq(bind_limited(uid, 3000, 2, &e), 0, "%s", err_msg(&e));
+    cr_expect_eq(limit_of("shares/share.3", 0), (uint64_t)3000 << 20);
+    cr_expect_eq(limit_of("shares/share.3", 1), (uint64_t)3000 << 20);
+    cr_expect_eq(inode("shares/share.4"), 0, "one folder for the container");
+    for (int i = 0; i < 2; i++) {
+        auto_free char *text = text_of(i ? FILE_OF("share.4") : FILE_OF("share.3"));
+        cr_expect(strstr(text, "{\"hostPath\":\"" LIMITER "/libcleave-cuda.so\",\"containerPath\":"
+                               "\"/usr/lib64/libcuda.so.570.1\""),
+                  "%s", text);
+        cr_expect(strstr(text, "{\"hostPath\":\"/host/libcuda.so.570.1\",\"containerPath\":"
+                               "\"/usr/lib/cleave/real/libcuda.so.1\""),
+                  "%s", text);
+        cr_expect(strstr(text, LIMITER "/libcleave-nvml.so\",\"containerPath\":"
+                                       "\"/usr/local/nvidia/lib64/libnvidia-ml.so.570.1\""),
+                  "%s", text);
+        const char *folder = strstr(text, "{\"hostPath\":\"shares/share.3\",\"containerPath\":"
+                                          "\"/run/cleave\",\"options\":[\"ro\"");
+        const char *usage = strstr(text, "{\"hostPath\":\"shares/share.3/usage\","
+                                         "\"containerPath\":\"/run/cleave/usage\","
+                                         "\"options\":[\"rw\"");
+        cr_expect(folder && usage && folder < usage, "%s", text);
+    }
+    auto_shares struct shares all = all_records();
+    cr_expect_eq(shares_find(&all, slot(4))->memory_level, API_LEVEL_LIBRARY);
+}
+
+Test(share_bind, a_container_that_is_not_limited_has_neither)
+{
+    install();
+    cr_assert_eq(bind_for(uid, 81559, 1, NULL), 0);
+    auto_free char *text = text_of(FILE_OF("share.3"));
+    cr_expect(strstr(text, "/host/libcuda.so.570.1") && !strstr(text, LIMITER), "%s", text);
+    cr_expect_null(strstr(text, "/run/cleave"));
+    cr_expect_eq(inode("shares/share.3"), 0);
+    auto_shares struct shares all = all_records();
+    cr_expect_eq(shares_find(&all, slot(3))->memory_level, API_LEVEL_NONE);
+}
+
+/* The running container has them mapped. */
+Test(share_bind, bound_again_a_container_keeps_its_files_and_may_have_another_limit)
+{
+    install();
+    cr_assert_eq(bind_limited(uid, 3000, 1, NULL), 0);
+    ino_t terms = inode("shares/share.3/terms"), usage = inode("shares/share.3/usage");
+    cr_assert_eq(bind_limited(uid, 3000, 1, NULL), 0);
+    cr_assert_eq(bind_limited(uid, 5000, 1, NULL), 0);
+    cr_expect_eq(limit_of("shares/share.3", 0), (uint64_t)5000 << 20);
+    cr_expect(inode("shares/share.3/terms") == terms && inode("shares/share.3/usage") == usage);
+}
+
+Test(share_bind, the_next_pod_of_the_slot_has_files_of_its_own)
+{
+    install();
+    cr_assert_eq(bind_limited(uid, 3000, 1, NULL), 0);
+    auto_fd int old = open("shares/share.3", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cr_assert_eq(bind_limited(next_uid, 3000, 1, NULL), 0);
+    cr_expect_neq(faccessat(old, "usage", F_OK, 0), 0, "the old folder is empty");
+    cr_expect_neq(inode("shares/share.3/usage"), 0);
+    cr_assert_eq(bind_for(uid, 3000, 1, NULL), 0);
+    cr_expect_eq(inode("shares/share.3"), 0, "and is gone with a pod that needs none");
+}
+
+/* A slot of a container whose lowest one is another's now. */
+Test(share_bind, the_folder_is_found_by_the_lowest_slot_alone)
+{
+    const struct slot_deps d = (install(), deps());
+    cr_assert_eq(bind_limited(uid, 3000, 2, NULL), 0);
+    cr_assert_eq(share_release(&d, slot(4), NULL), 0);
+    cr_expect_neq(inode("shares/share.3/terms"), 0);
+    cr_assert_eq(share_release(&d, slot(3), NULL), 0);
+    cr_expect_eq(inode("shares/share.3"), 0);
+}
+
+Test(share_bind, a_limited_release_leaves_nothing_and_may_be_repeated)
+{
+    const struct slot_deps d = (install(), deps());
+    cr_assert_eq(bind_limited(uid, 3000, 1, NULL), 0);
+    cr_assert_eq(share_release(&d, slot(3), NULL), 0);
+    cr_assert_eq(share_release(&d, slot(3), NULL), 0);
+    cr_expect_eq(inode("shares/share.3"), 0);
+    cr_expect_eq(inode(FILE_OF("share.3")), 0);
+}
+
+static void expect_refused(const char *words)
+{
+    auto_err struct err e = {0};
+    cr_expect_eq(bind_limited(next_uid, 3000, 1, &e), -ERR_UNAVAILABLE);
+    cr_expect(strstr(err_msg(&e), words), "%s", err_msg(&e));
+}
+
+/* Its container goes on with what it has, and is not started again without a limit. */
+Test(share_bind, a_limited_share_without_a_limiter_is_not_made)
+{
+    install();
+    driver = &one;
+    expect_refused("libraries");
+    driver = NULL;
+    expect_refused("libraries");
+    driver = &both;
+    cr_assert_eq(bind_limited(uid, 3000, 1, NULL), 0);
+    folders = share_folders_free(folders);
+    expect_refused("not installed");
+    auto_free char *text = text_of(FILE_OF("share.3"));
+    cr_expect(strstr(text, LIMITER), "%s", text);
+    cr_expect_neq(inode("shares/share.3/terms"), 0);
+}
+
+/* What an agent with a limiter left. */
+Test(share_bind, a_share_is_released_where_the_limiter_is_no_longer_installed)
+{
+    install();
+    cr_assert_eq(bind_limited(uid, 3000, 1, NULL), 0);
+    struct slot_deps d = deps();
+    d.limiter = NULL;
+    cr_assert_eq(share_release(&d, slot(3), NULL), 0);
+    cr_expect_eq(inode("shares/share.3"), 0);
 }

@@ -267,3 +267,62 @@ Test(share_place, koordinators_card_that_gives_only_itself_is_given_whole)
     w.ask.compute = 30;
     check_placed(0, &w, "is given out as a whole only");
 }
+
+/* --- What holds a container to its share --- */
+
+static void check_levels(const struct share_wish *w, const char *expected)
+{
+    struct bound_slot bound[8] = {0};
+    struct slot_binding b = {ns, name, uid, main_name, bound, w->ask.count, .unplaced = {0}};
+    const struct share_places p = {places, N_CARDS, &shares, &scores};
+    auto_err struct err e = {0};
+    char text[64] = "";
+    for (unsigned i = 0; i < b.n; i++)
+        bound[i].slot = slot(i);
+    cr_assert_eq(share_place(&p, w, &b, &e), 0, "%s", err_msg(&e));
+    for (unsigned i = 0; i < b.n; i++)
+        (void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s", i ? ", " : "",
+                       api_level_names[bound[i].memory_level]);
+    cr_expect_str_eq(text, expected);
+}
+
+Test(share_place, a_new_share_is_held_by_what_its_card_has)
+{
+    const struct share_wish w = wish(2, 3000, 30);
+    check_levels(&w, "none, none");
+    places[1].card.memory_level = API_LEVEL_LIBRARY;
+    check_levels(&w, "none, library");
+}
+
+Test(share_place, nothing_holds_a_container_to_a_whole_card)
+{
+    const struct share_wish w = whole(1);
+    const struct share_wish memory = wish(1, 81920, 99);
+    places[0].card.memory_level = places[1].card.memory_level = API_LEVEL_LIBRARY;
+    places[2].open = places[3].open = false;
+    check_levels(&w, "none");
+    check_levels(&memory, "library");
+}
+
+Test(share_place, a_share_that_stands_stays_held_as_it_was_made)
+{
+    const struct share_wish w = wish(1, 3000, 30);
+    places[0].card.memory_level = API_LEVEL_LIBRARY;
+    stands(0, 0, 3000, 30, uid);
+    check_levels(&w, "none");
+    shares.items[0].memory_level = API_LEVEL_LIBRARY;
+    places[0].card.memory_level = API_LEVEL_NONE;
+    check_levels(&w, "library");
+}
+
+Test(share_place, a_container_does_without_a_limit_only_where_the_profile_lets_it)
+{
+    struct share_wish w = wish(1, 3000, 30);
+    w.is_unlimited = true;
+    places[0].card.memory_level = API_LEVEL_LIBRARY;
+    check_levels(&w, "library");
+    places[0].card.may_disable = true;
+    check_levels(&w, "none");
+    w.is_unlimited = false;
+    check_levels(&w, "library");
+}

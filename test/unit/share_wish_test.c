@@ -179,3 +179,31 @@ Test(share_wish, a_container_asks_in_one_kind_of_words)
                    "asks for nvidia.com/gpu and for gpu.cleave.dev/share: write one of them");
     cr_expect_eq(koordinators_wish_of("", KOORD ", nvidia.com/gpu: 1", 1, &w, &e), -ERR_INVALID);
 }
+
+/* --- Whether the container wants a limit --- */
+
+static bool is_unlimited(const char *env)
+{
+    auto_free char *text = xasprintf(
+        "spec: {containers: [{name: main, resources: {limits: {" PART "}}, env: [%s]},\n"
+        "                    {name: other, env: [{name: CUDA_DISABLE_CONTROL, value: 'true'}]}]}\n",
+        env);
+    auto_json json_t *pod = NULL;
+    auto_err struct err e = {0};
+    auto_share_wish struct share_wish w = {0};
+    cr_assert_eq(yaml_load(text, strlen(text), &pod, &e), 0, "%s", err_msg(&e));
+    cr_assert_eq(share_wish_of(pod, "main", SLOT_POOL_SHARE, 1, &w, &e), 0, "%s", err_msg(&e));
+    return w.is_unlimited;
+}
+
+Test(share_wish, a_container_says_in_hamis_words_that_it_wants_no_limit)
+{
+    cr_expect_not(is_unlimited(""));
+    cr_expect(is_unlimited("{name: A, value: b}, {name: CUDA_DISABLE_CONTROL, value: 'true'}"));
+    cr_expect(is_unlimited("{name: CUDA_DISABLE_CONTROL, value: '1'}"));
+    cr_expect_not(is_unlimited("{name: CUDA_DISABLE_CONTROL, value: 'false'}"));
+    cr_expect_not(is_unlimited("{name: CUDA_DISABLE_CONTROL, value: 'yes'}"),
+                  "to Go it is no truth");
+    cr_expect_not(is_unlimited("{name: CUDA_DISABLE_CONTROL, valueFrom: {fieldRef: {}}}"));
+    cr_expect_not(is_unlimited("3, {name: 4, value: 'true'}"));
+}

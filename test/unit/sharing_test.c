@@ -31,9 +31,11 @@ static void node_done(struct node *n)
     device_spec_done(&n->spec);
 }
 
+static const struct sharing_means serves = {.publisher = API_PUBLISHER_KUBELET};
+
 static struct sharing_rules rules_of(const struct node *n)
 {
-    return (struct sharing_rules){&n->config, API_STRATEGY_MIXED, API_PUBLISHER_KUBELET};
+    return (struct sharing_rules){&n->config, API_STRATEGY_MIXED, serves};
 }
 
 static struct sharing sharing_on(const struct node *n, const char *profile)
@@ -150,9 +152,9 @@ Test(sharing, mps_is_for_cards_that_have_it)
     const struct sharing_rules rules = rules_of(&n);
     cr_expect_eq(sharing_of(&rules, "nvidia", want, NULL).kind, SHARING_MPS);
     cr_expect_eq(sharing_of(&rules, "metax", want, NULL).kind, SHARING_NONE);
-    cr_expect_null(sharing_refusal("nvidia", want, API_PUBLISHER_KUBELET, NULL));
+    cr_expect_null(sharing_refusal("nvidia", want, &serves, NULL));
     const char *reason = NULL;
-    const char *why = sharing_refusal("metax", want, API_PUBLISHER_KUBELET, &reason);
+    const char *why = sharing_refusal("metax", want, &serves, &reason);
     cr_expect(why && strstr(why, "NVIDIA"), "%s", why);
     cr_expect_str_eq(reason, "MPSUnsupported");
     node_done(&n);
@@ -191,16 +193,16 @@ Test(sharing, shares_are_for_cards_that_have_them)
     const struct device_want *want = &n.spec.devices[0];
     const struct sharing_rules rules = rules_of(&n);
     cr_expect_eq(sharing_of(&rules, "metax", want, NULL).kind, SHARING_NONE);
-    cr_expect_null(sharing_refusal("nvidia", want, API_PUBLISHER_KUBELET, NULL));
+    cr_expect_null(sharing_refusal("nvidia", want, &serves, NULL));
     const char *reason = NULL;
-    const char *why = sharing_refusal("metax", want, API_PUBLISHER_KUBELET, &reason);
+    const char *why = sharing_refusal("metax", want, &serves, &reason);
     cr_expect(why && strstr(why, "NVIDIA"), "%s", why);
     cr_expect_str_eq(reason, "FractionalUnsupported");
     node_done(&n);
 }
 
-/* A card whose shares ask for enforcement that is not there is shared by nobody. */
-Test(sharing, shares_that_are_to_be_kept_by_what_there_is_not_are_refused)
+/* A card whose shares ask for enforcement that the node does not have is shared by nobody. */
+Test(sharing, shares_that_are_to_be_kept_by_what_the_node_has_not_are_refused)
 {
     struct node n;
     node_init(&n, "{}",
@@ -209,11 +211,16 @@ Test(sharing, shares_that_are_to_be_kept_by_what_there_is_not_are_refused)
     const struct device_want *want = &n.spec.devices[0];
     const struct sharing_rules rules = rules_of(&n);
     const char *reason = NULL;
-    const char *why = sharing_refusal("nvidia", want, API_PUBLISHER_KUBELET, &reason);
+    const char *why = sharing_refusal("nvidia", want, &serves, &reason);
     cr_expect(why && strstr(why, "enforcement.memory"), "%s", why);
     cr_expect_str_eq(reason, "EnforcementUnavailable");
     cr_expect_eq(sharing_of(&rules, "nvidia", want, NULL).kind, SHARING_NONE);
-    cr_expect_not(share_pool_exists(&n.spec, API_PUBLISHER_KUBELET));
+    cr_expect_not(share_pool_exists(&n.spec, &serves));
+    const struct sharing_means limits = {API_PUBLISHER_KUBELET, {.library = true}};
+    const struct sharing_rules limiting = {&n.config, API_STRATEGY_MIXED, limits};
+    cr_expect_null(sharing_refusal("nvidia", want, &limits, NULL));
+    cr_expect_eq(sharing_of(&limiting, "nvidia", want, NULL).kind, SHARING_FRACTIONAL);
+    cr_expect(share_pool_exists(&n.spec, &limits));
     node_done(&n);
 }
 
@@ -231,10 +238,10 @@ static void expect_for_agents_that_serve_the_kubelet(const char *spec)
     const struct device_want *want = &n.spec.devices[0];
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct sharing_rules rules = rules_of(&n);
-        rules.publisher = cases[i].publisher;
+        rules.means.publisher = cases[i].publisher;
         const struct sharing s = sharing_of(&rules, "nvidia", want, /* profile= */ NULL);
         cr_expect(s.kind == SHARING_NONE && s.replicas == 1 && s.shares == 0, "%s", cases[i].how);
-        const char *why = sharing_refusal("nvidia", want, cases[i].publisher, NULL);
+        const char *why = sharing_refusal("nvidia", want, &rules.means, NULL);
         cr_assert_not_null(why, "%s", cases[i].how);
         cr_expect(strstr(why, "--resources=kubelet") && strstr(why, cases[i].how), "%s", why);
     }
@@ -255,10 +262,10 @@ Test(sharing, time_slicing_needs_nobody_in_particular)
               "{replicas: 4}}}]}");
     for (int who = API_PUBLISHER_KUBELET; who <= API_PUBLISHER_OTHER; who++) {
         struct sharing_rules rules = rules_of(&n);
-        rules.publisher = who;
-        cr_expect_null(sharing_refusal("nvidia", &n.spec.devices[0], who, NULL));
+        rules.means.publisher = who;
+        cr_expect_null(sharing_refusal("nvidia", &n.spec.devices[0], &rules.means, NULL));
         cr_expect_eq(sharing_of(&rules, "nvidia", &n.spec.devices[0], NULL).replicas, 4);
-        cr_expect_null(sharing_refusal("nvidia", /* want= */ NULL, who, NULL));
+        cr_expect_null(sharing_refusal("nvidia", /* want= */ NULL, &rules.means, NULL));
     }
     node_done(&n);
 }

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
+#include "api/device.h"
 #include "golden_support.h"
 #include "nodeagent/slots/slot_record.h"
 
@@ -103,6 +104,32 @@ Test(slot_record, files_of_this_version_and_the_one_before_are_read)
         if (version == 1)
             expect_read(version, "-sorted");
     }
+}
+
+Test(slot_record, what_a_killed_agent_did_not_write_whole_is_removed)
+{
+    auto_slot_record struct slot_record r = sample();
+    auto_free char *path = path_of_record();
+    auto_free char *draft = xasprintf("%s.0123456789abcdef.tmp", path);
+    slot_records_sweep(dir);
+    cr_assert_eq(slot_record_write(dir, &r, NULL), 0);
+    cr_assert_eq(file_write_atomic(draft, "", 0, 0600, NULL), 0);
+    slot_records_sweep(dir);
+    cr_expect_neq(access(draft, F_OK), 0);
+    cr_expect_eq(access(path, F_OK), 0);
+}
+
+/* An older release passes it over; what an older release wrote has none. */
+Test(slot_record, the_level_of_a_limited_share_is_kept)
+{
+    auto_slot_record struct slot_record r = sample();
+    auto_slot_record struct slot_record again = {0};
+    r.memory_level = API_LEVEL_LIBRARY;
+    cr_assert_eq(slot_record_write(dir, &r, NULL), 0);
+    auto_free char *text = stored();
+    cr_expect(strstr(text, "\"memoryLevel\":\"library\""), "%s", text);
+    cr_assert_eq(slot_record_read(dir, SLOT, &again, NULL), 0);
+    cr_expect_eq(again.memory_level, API_LEVEL_LIBRARY);
 }
 
 #define KNOWN                                                                                      \

@@ -220,6 +220,15 @@ static void add_share_env(const struct entry_device *d, size_t position, struct 
     add_gpushare_env(d, ret);
 }
 
+/* limiter/ is built to find the driver's libraries there. */
+#define REAL_FOLDER "/usr/lib/cleave/real/"
+
+static const struct container_shim shims[] = {{"libcuda.so", "libcleave-cuda.so",
+                                               REAL_FOLDER "libcuda.so.1"},
+                                              {"libnvidia-ml.so", "libcleave-nvml.so",
+                                               REAL_FOLDER "libnvidia-ml.so.1"},
+                                              {0}};
+
 /* --- The row --- */
 
 const struct container_vendor container_nvidia = {
@@ -233,5 +242,6 @@ const struct container_vendor container_nvidia = {
     .knows_paths = knows_paths,
     .paths_of = add_paths_of,
     .share_env = add_share_env,
+    .shims = shims,
     .tell_runtime = tell_runtime,
 };

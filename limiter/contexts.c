@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CUDA: initialisation, and contexts, which take memory and free what was allocated in them. */
+#include <pthread.h>
+
+#include "limiter/charge.h"
+#include "limiter/device.h"
+#include "limiter/flight.h"
+#include "limiter/gate.h"
+#include "limiter/live_contexts.h"
+#include "limiter/overhead.h"
+#include "limiter/pools.h"
+#include "limiter/real.h"
+#include "limiter/share.h"
+
+enum { MAX_DEVICES = 64 };
+
+/* Held over the real calls: the handle of a context that has ended may be that of the next. */
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+static CUcontext primaries[MAX_DEVICES];
+
+static void forget_after_fork(void)
+{
+    (void)pthread_mutex_init(&mu, NULL);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    (void)pthread_atfork(/* prepare= */ NULL, /* parent= */ NULL, forget_after_fork);
+}
+
+/* Without its share a process gets no card: it is closed rather than unlimited. */
+CUresult cuInit(unsigned int flags)
+{
+    if (!share_attach())
+        return CUDA_ERROR_NO_DEVICE;
+    CUresult rc = real.cuInit(flags);
+    if (rc == CUDA_SUCCESS)
+        devices_read();
+    return rc;
+}
+
+/* --- Contexts; locked --- */
+
+static uint64_t key_of(CUcontext context)
+{
+    return (uint64_t)(uintptr_t)context;
+}
+
+static CUresult note(CUresult rc, int card, const CUcontext *context)
+{
+    if (rc != CUDA_SUCCESS) {
+        overhead_give_back(card);
+        return rc;
+    }
+    const struct ledger_entry e = {.key = key_of(*context),
+                                   .kind = LEDGER_CONTEXT,
+                                   .card = (int8_t)card,
+                                   .holds = 1};
+    ledger_put(&e);
+    live_contexts_add(*context, card);
+    gate_serve(card);
+    return rc;
+}
+
+static void end(CUcontext context)
+{
+    struct ledger_entry e;
+    if (!ledger_take(LEDGER_CONTEXT, key_of(context), &e))
+        return;
+    charge_end_context(e.key);
+    overhead_give_back(e.card);
+    pools_settle();
+}
+
+static bool is_active(CUdevice device)
+{
+    unsigned int flags = 0;
+    int active = 0;
+    return also.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active != 0;
+}
+
+static CUresult retain(CUcontext *context, CUdevice device)
+{
+    int card = share_is_attached() ? card_of_device(device) : -1;
+    if (card < 0 || is_active(device))
+        return real.cuDevicePrimaryCtxRetain(context, device);
+    if (!overhead_take(card))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult rc = note(real.cuDevicePrimaryCtxRetain(context, device), card, context);
+    if (rc == CUDA_SUCCESS)
+        primaries[device] = *context;
+    return rc;
+}
+
+/* A context that may end. */
+static CUcontext leave(CUcontext context)
+{
+    live_contexts_remove(context);
+    flight_end_context(context);
+    return context;
+}
+
+static CUcontext primary_of(CUdevice device)
+{
+    return card_of_device(device) >= 0 ? primaries[device] : NULL;
+}
+
+static CUresult left(CUresult rc, CUcontext context, bool ended)
+{
+    struct ledger_entry e;
+    if (rc == CUDA_SUCCESS && ended)
+        end(context);
+    else if (ledger_hold(LEDGER_CONTEXT, key_of(context), 0, &e) > 0)
+        live_contexts_add(context, e.card);
+    return rc;
+}
+
+/* --- The calls --- */
+
+static void lock(void)
+{
+    (void)pthread_mutex_lock(&mu);
+}
+
+static CUresult unlock(CUresult rc)
+{
+    (void)pthread_mutex_unlock(&mu);
+    return rc;
+}
+
+#define CREATE(context, device, call)                                                              \
+    lock();                                                                                        \
+    int card = share_is_attached() ? card_of_device(device) : -1;                                  \
+    if (!overhead_take(card))                                                                      \
+        return unlock(CUDA_ERROR_OUT_OF_MEMORY);                                                   \
+    return unlock(note(call, card, context))
+
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
+{
+    CREATE(context, device, real.cuCtxCreate_v2(context, flags, device));
+}
+
+CUresult cuCtxCreate(CUcontext *context, unsigned int flags, CUdevice device)
+{
+    CREATE(context, device, real.cuCtxCreate(context, flags, device));
+}
+
+CUresult cuCtxCreate_v3(CUcontext *context, void *affinities, int n, unsigned int flags,
+                        CUdevice device)
+{
+    CREATE(context, device, real.cuCtxCreate_v3(context, affinities, n, flags, device));
+}
+
+CUresult cuCtxCreate_v4(CUcontext *context, void *params, unsigned int flags, CUdevice device)
+{
+    CREATE(context, device, real.cuCtxCreate_v4(context, params, flags, device));
+}
+
+/* The calls are made between leave and left. */
+#define DESTROY(context, call)                                                                     \
+    lock();                                                                                        \
+    (void)leave(context);                                                                          \
+    return unlock(left(call, context, true))
+
+CUresult cuCtxDestroy_v2(CUcontext context)
+{
+    DESTROY(context, real.cuCtxDestroy_v2(context));
+}
+
+CUresult cuCtxDestroy(CUcontext context)
+{
+    DESTROY(context, real.cuCtxDestroy(context));
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+    lock();
+    return unlock(retain(context, device));
+}
+
+#define LET_GO(device, call)                                                                       \
+    lock();                                                                                        \
+    CUcontext context = leave(primary_of(device));                                                 \
+    CUresult rc = call;                                                                            \
+    return unlock(left(rc, context, !is_active(device)))
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+    LET_GO(device, real.cuDevicePrimaryCtxRelease_v2(device));
+}
+
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
+{
+    LET_GO(device, real.cuDevicePrimaryCtxReset_v2(device));
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice device)
+{
+    LET_GO(device, real.cuDevicePrimaryCtxRelease(device));
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice device)
+{
+    LET_GO(device, real.cuDevicePrimaryCtxReset(device));
+}
+
+/* Uses of a context, which ends with the last of them. Deprecated since CUDA 4. */
+CUresult cuCtxAttach(CUcontext *context, unsigned int flags)
+{
+    struct ledger_entry e;
+    lock();
+    CUresult rc = real.cuCtxAttach(context, flags);
+    if (rc == CUDA_SUCCESS)
+        (void)ledger_hold(LEDGER_CONTEXT, key_of(*context), 1, &e);
+    return unlock(rc);
+}
+
+static bool is_last_use(CUcontext context)
+{
+    struct ledger_entry e;
+    int uses = ledger_hold(LEDGER_CONTEXT, key_of(context), 0, &e);
+    if (uses > 1)
+        (void)ledger_hold(LEDGER_CONTEXT, key_of(context), -1, &e);
+    return uses == 1;
+}
+
+CUresult cuCtxDetach(CUcontext context)
+{
+    lock();
+    (void)leave(context);
+    CUresult rc = real.cuCtxDetach(context);
+    return unlock(left(rc, context, rc == CUDA_SUCCESS && is_last_use(context)));
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CUDA's devices and contexts, as cards of the container's share. */
+#pragma once
+
+#include "limiter/cuda_abi.h"
+
+/* Reads the devices. After the real cuInit. */
+void devices_read(void);
+
+/* The device's card in the share's terms; -1: it is none of the share's. */
+int card_of_device(CUdevice device);
+
+/* The calling thread's context, and its card. */
+struct here {
+    CUcontext context;
+    int card;
+};
+/* INVALID_CONTEXT and others as the real library has them; NOT_INITIALIZED while this process has no share. */
+CUresult here_now(struct here *ret);

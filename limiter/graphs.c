@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CUDA: graphs, whose allocation nodes take memory when they are launched or uploaded.
+ *
+ * Allocation nodes are looked for once, when the graph is made executable: nobody can change them
+ * afterwards.
+ */
+#include <stdlib.h>
+
+#include "limiter/charge.h"
+#include "limiter/device.h"
+#include "limiter/gate.h"
+#include "limiter/pools.h"
+#include "limiter/real.h"
+
+enum { NODE_GRAPH = 4, NODE_ALLOCATION = 10, MAX_DEPTH = 8 };
+
+/* What one launch allocates, and where. A graph allocates on one device as a rule; of one with more
+ * the sum counts on the first. */
+struct needs {
+    uint64_t bytes;
+    CUdevice device;
+};
+
+static void add_graph(CUgraph graph, unsigned int depth, struct needs *ret);
+
+static void add_allocation(CUgraphNode node, struct needs *ret)
+{
+    struct alloc_node a = {0};
+    if (also.cuGraphMemAllocNodeGetParams(node, &a) != CUDA_SUCCESS ||
+        a.pool.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return;
+    if (ret->bytes == 0)
+        ret->device = a.pool.location.id;
+    if (__builtin_add_overflow(ret->bytes, a.bytes, &ret->bytes))
+        ret->bytes = UINT64_MAX;
+}
+
+static void add_node(CUgraphNode node, unsigned int depth, struct needs *ret)
+{
+    CUgraph child = NULL;
+    int type = 0;
+    if (also.cuGraphNodeGetType(node, &type) != CUDA_SUCCESS)
+        return;
+    if (type == NODE_ALLOCATION)
+        add_allocation(node, ret);
+    else if (type == NODE_GRAPH && also.cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS)
+        add_graph(child, depth + 1, ret);
+}
+
+static void add_graph(CUgraph graph, unsigned int depth, struct needs *ret)
+{
+    size_t n = 0;
+    if (depth > MAX_DEPTH || also.cuGraphGetNodes(graph, NULL, &n) != CUDA_SUCCESS || n == 0)
+        return;
+    CUgraphNode *nodes = calloc(n, sizeof(CUgraphNode));
+    if (nodes != NULL && also.cuGraphGetNodes(graph, nodes, &n) == CUDA_SUCCESS) {
+        for (size_t i = 0; i < n; i++)
+            add_node(nodes[i], depth, ret);
+    }
+    free(nodes);
+}
+
+static uint64_t key_of(CUgraphExec exec)
+{
+    return (uint64_t)(uintptr_t)exec;
+}
+
+/* The ledger's entry of an executable graph has what a launch needs; nothing is taken for it. */
+static void note(CUgraph graph, CUgraphExec exec)
+{
+    struct needs needs = {0};
+    add_graph(graph, 0, &needs);
+    if (needs.bytes == 0)
+        return;
+    const struct ledger_entry e = {.key = key_of(exec),
+                                   .bytes = needs.bytes,
+                                   .kind = LEDGER_GRAPH,
+                                   .card = (int8_t)card_of_device(needs.device),
+                                   .device = (int16_t)needs.device,
+                                   .holds = 1};
+    ledger_put(&e);
+}
+
+#define INSTANTIATE(exec, graph, call)                                                             \
+    CUresult rc = call;                                                                            \
+    if (rc == CUDA_SUCCESS)                                                                        \
+        note(graph, *(exec));                                                                      \
+    return rc
+
+CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *text,
+                            size_t bytes)
+{
+    INSTANTIATE(exec, graph, real.cuGraphInstantiate(exec, graph, node, text, bytes));
+}
+
+CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *text,
+                               size_t bytes)
+{
+    INSTANTIATE(exec, graph, real.cuGraphInstantiate_v2(exec, graph, node, text, bytes));
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, uint64_t flags)
+{
+    INSTANTIATE(exec, graph, real.cuGraphInstantiateWithFlags(exec, graph, flags));
+}
+
+CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph, void *params)
+{
+    INSTANTIATE(exec, graph, real.cuGraphInstantiateWithParams(exec, graph, params));
+}
+
+CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph, void *params)
+{
+    INSTANTIATE(exec, graph, real.cuGraphInstantiateWithParams_ptsz(exec, graph, params));
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec exec)
+{
+    struct ledger_entry e;
+    (void)ledger_take(LEDGER_GRAPH, key_of(exec), &e);
+    return real.cuGraphExecDestroy(exec);
+}
+
+/* --- Launches --- */
+
+static CUresult take(CUgraphExec exec, bool *ret_allocates)
+{
+    struct ledger_entry e;
+    *ret_allocates = ledger_hold(LEDGER_GRAPH, key_of(exec), 0, &e) > 0;
+    return !*ret_allocates || pools_take_for_graph(e.card, e.device, e.bytes)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult settle(CUresult rc, bool allocates)
+{
+    if (allocates)
+        pools_settle();
+    return rc;
+}
+
+#define RUN(exec, stream, call)                                                                    \
+    struct gate_pass pass = {.card = -1};                                                          \
+    bool allocates = false;                                                                        \
+    CUresult rc = take(exec, &allocates);                                                          \
+    if (rc != CUDA_SUCCESS)                                                                        \
+        return rc;                                                                                 \
+    if (!gate_is_open())                                                                           \
+        gate_enter(&pass, stream);                                                                 \
+    return settle(gate_leave(&pass, call), allocates)
+
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+    RUN(exec, stream, real.cuGraphLaunch(exec, stream));
+}
+
+CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream)
+{
+    RUN(exec, stream, real.cuGraphLaunch_ptsz(exec, stream));
+}
+
+CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
+{
+    RUN(exec, stream, real.cuGraphUpload(exec, stream));
+}
+
+CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream stream)
+{
+    RUN(exec, stream, real.cuGraphUpload_ptsz(exec, stream));
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "limiter/word_lock.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WAITED (UINT64_C(1) << 31U)
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower half is the futex");
+
+/* How long one waits before one looks whether who has the lock still lives, and how often one looks
+ * at a process of which that cannot be seen. */
+#define LOOK_NS       20000000
+#define FOREIGN_LOOKS 100
+
+static uint64_t word_of(const struct peer *own)
+{
+    return (uint64_t)peer_mark(own) << 32U | own->pid;
+}
+
+static bool swap(uint64_t *word, uint64_t from, uint64_t to)
+{
+    return __atomic_compare_exchange_n(word, &from, to, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+/* False: the time is over. */
+static bool wait_for_change(uint64_t *word, uint64_t seen)
+{
+    const struct timespec time = {.tv_nsec = LOOK_NS};
+    long rc = syscall(SYS_futex, word, FUTEX_WAIT, (uint32_t)seen, &time, NULL, 0);
+    return rc == 0 || errno != ETIMEDOUT;
+}
+
+static bool is_left(uint64_t seen, const struct peer *own, int looks)
+{
+    uint64_t holder = seen & ~WAITED;
+    uint32_t mark = (uint32_t)(holder >> 32U);
+    /* This process's own threads take turns: it had it before its program was replaced. */
+    if (holder == word_of(own))
+        return true;
+    if (peer_mark_is_foreign(mark, own))
+        return looks >= FOREIGN_LOOKS;
+    return peer_mark_is_gone((uint32_t)holder, mark, own);
+}
+
+static void wait_until_ours(uint64_t *word, const struct peer *own)
+{
+    uint64_t mine = word_of(own) | WAITED;
+    uint64_t before = 0;
+    int looks = 0; /* at the same holder, in a row */
+    for (;;) {
+        uint64_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
+        if (seen == 0 && swap(word, 0, mine))
+            return;
+        if (seen == 0 || ((seen & WAITED) == 0 && !swap(word, seen, seen | WAITED)))
+            continue;
+        looks = (seen | WAITED) == before ? looks : 0;
+        before = seen | WAITED;
+        if (!wait_for_change(word, before) && is_left(before, own, ++looks) &&
+            swap(word, before, mine))
+            return;
+    }
+}
+
+void word_lock(uint64_t *word, const struct peer *own)
+{
+    int saved = errno;
+    if (!swap(word, 0, word_of(own)))
+        wait_until_ours(word, own);
+    errno = saved;
+}
+
+void word_unlock(uint64_t *word)
+{
+    if ((__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) & WAITED) != 0)
+        (void)syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/arbiter/arbiter.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/xalloc.h"
+
+#include "nodeagent/arbiter/members.h"
+#include "nodeagent/arbiter/turns.h"
+
+#define US_NS   INT64_C(1000)
+#define BEAT_NS INT64_C(200000000) /* of containers that wait: five times a second (region.h) */
+
+enum { EVENTS = 32 };
+
+/* What an event of the epoll is about, besides the members. */
+#define OF_TIMER UINT64_MAX
+#define OF_KICK  (UINT64_MAX - 1)
+
+struct container {
+    struct terms *terms;
+    unsigned claims[REGION_MAX_CARDS]; /* of each claim, the index of its card in terms */
+    unsigned n;
+    struct members *members;
+};
+
+struct arbiter {
+    const struct clock *clock;
+    int epoll, timer, kick;
+    pthread_mutex_t mu; /* guards what follows */
+    struct turns *turns;
+    struct container *containers[TURNS_MAX_SHARES];
+    uint8_t cards[TURNS_MAX_CARDS][16]; /* UUIDs; a card keeps its number */
+    unsigned n_cards;
+    int64_t beaten; /* when waiting containers were last told that the agent is there */
+};
+
+static int64_t now_ns(const struct arbiter *a)
+{
+    return clock_mono_us(a->clock) * US_NS;
+}
+
+/* --- Life --- */
+
+static int watch(struct arbiter *a, int fd, uint64_t about, struct err *e)
+{
+    struct epoll_event ev = {.events = EPOLLIN, .data.u64 = about};
+    if (fd < 0 || epoll_ctl(a->epoll, EPOLL_CTL_ADD, fd, &ev) < 0)
+        return err_set_errno(e, errno, "arbiter of cards");
+    return 0;
+}
+
+static int open_all(struct arbiter *a, struct err *e)
+{
+    a->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (a->epoll < 0)
+        return err_set_errno(e, errno, "arbiter of cards");
+    a->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    TRY(watch(a, a->timer, OF_TIMER, e));
+    a->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return watch(a, a->kick, OF_KICK, e);
+}
+
+int arbiter_new(const struct clock *clk, struct arbiter **ret, struct err *e)
+{
+    auto_arbiter struct arbiter *a = xcalloc(1, sizeof(*a));
+    a->clock = clk;
+    a->epoll = a->timer = a->kick = -1;
+    a->turns = turns_new();
+    (void)pthread_mutex_init(&a->mu, NULL);
+    TRY(open_all(a, e));
+    *ret = TAKE(a);
+    return 0;
+}
+
+static struct container *container_free(struct container *c)
+{
+    if (!c)
+        return NULL;
+    members_free(c->members);
+    (void)munmap(c->terms, sizeof(*c->terms));
+    free(c);
+    return NULL;
+}
+
+/* --- Gates --- */
+
+static void store32(uint32_t *word, uint32_t value)
+{
+    __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
+}
+
+static uint32_t count_heeded(const struct terms *t)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->n_cards && i < REGION_MAX_CARDS; i++)
+        n += t->cards[i].gate != GATE_OPEN;
+    return n;
+}
+
+/* Those that wait look at the gates again. */
+static void beat(struct terms *t)
+{
+    store32(&t->beat, t->beat + 1);
+    (void)syscall(SYS_futex, &t->beat, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void write_gate(struct terms *t, unsigned card, const struct turns_change *c)
+{
+    struct terms_card *at = &t->cards[card];
+    __atomic_store_n(&at->turn_ends, (uint64_t)c->ends, __ATOMIC_SEQ_CST);
+    store32(&at->turn, c->turn);
+    store32(&at->gate, c->gate);
+    store32(&t->heed, count_heeded(t));
+    beat(t);
+}
+
+/* A gate that is open already is not told anew. */
+static void open_gates(struct terms *t)
+{
+    bool changed = t->heed != 0;
+    for (uint32_t i = 0; i < REGION_MAX_CARDS; i++) {
+        changed = changed || t->cards[i].gate != GATE_OPEN;
+        store32(&t->cards[i].gate, GATE_OPEN);
+    }
+    store32(&t->heed, 0);
+    if (changed)
+        beat(t);
+}
+
+struct arbiter *arbiter_free(struct arbiter *a)
+{
+    if (!a)
+        return NULL;
+    for (unsigned i = 0; i < TURNS_MAX_SHARES; i++) {
+        if (a->containers[i])
+            open_gates(a->containers[i]->terms);
+        a->containers[i] = container_free(a->containers[i]);
+    }
+    turns_free(a->turns);
+    for (const int *fd = (const int[]){a->epoll, a->timer, a->kick, -1}; *fd >= 0; fd++)
+        (void)close(*fd);
+    (void)pthread_mutex_destroy(&a->mu);
+    free(a);
+    return NULL;
+}
+
+/* --- Containers; locked --- */
+
+static unsigned number_of(struct arbiter *a, const uint8_t uuid[16])
+{
+    for (unsigned i = 0; i < a->n_cards; i++)
+        if (memcmp(a->cards[i], uuid, 16) == 0)
+            return i;
+    if (a->n_cards < TURNS_MAX_CARDS)
+        memcpy(a->cards[a->n_cards], uuid, 16);
+    return a->n_cards < TURNS_MAX_CARDS ? a->n_cards++ : TURNS_MAX_CARDS;
+}
+
+/* The cards of a container on which it takes turns. */
+static unsigned list_claims(struct arbiter *a, struct container *c, struct turns_claim *ret)
+{
+    for (uint32_t i = 0; i < c->terms->n_cards && i < REGION_MAX_CARDS; i++) {
+        const struct terms_card *card = &c->terms->cards[i];
+        unsigned number = number_of(a, card->uuid);
+        if (card->compute_level != LEVEL_LIBRARY || number == TURNS_MAX_CARDS)
+            continue;
+        ret[c->n] = (struct turns_claim){.card = number,
+                                         .percent = card->percent,
+                                         .priority = card->priority,
+                                         .is_capped = card->is_capped != 0,
+                                         .turn = card->turn};
+        c->claims[c->n++] = i;
+    }
+    return c->n;
+}
+
+static bool is_same(const struct container *old, const struct container *new)
+{
+    return old && old->n == new->n &&memcmp(old->claims, new->claims, sizeof(old->claims)) == 0;
+}
+
+static void put(struct arbiter *a, unsigned slot, struct container *c)
+{
+    struct turns_claim claims[REGION_MAX_CARDS];
+    struct container *old = a->containers[slot];
+    unsigned n = list_claims(a, c, claims);
+    a->containers[slot] = c;
+    if (n == 0)
+        turns_remove(a->turns, slot);
+    else if (is_same(old, c))
+        turns_change(a->turns, slot, claims);
+    else
+        turns_add(a->turns, slot, claims, n, now_ns(a));
+    if (old)
+        members_swap(old->members, c->members);
+    if (n == 0)
+        open_gates(c->terms);
+}
+
+/* --- Waiting --- */
+
+static void kick(const struct arbiter *a)
+{
+    const uint64_t one = 1;
+    ssize_t n = write(a->kick, &one, sizeof(one));
+    (void)n; /* it is full: somebody is about to look */
+}
+
+static void drain_fd(int fd)
+{
+    uint64_t count = 0;
+    ssize_t n = read(fd, &count, sizeof(count));
+    (void)n; /* somebody has read it */
+}
+
+/* at: -1 never. */
+static void set_timer(const struct arbiter *a, int64_t at)
+{
+    struct itimerspec spec = {0};
+    if (at >= 0) {
+        int64_t ns = at > 0 ? at : 1;
+        spec.it_value.tv_sec = (time_t)(ns / 1000000000);
+        spec.it_value.tv_nsec = (long)(ns % 1000000000);
+    }
+    (void)timerfd_settime(a->timer, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+/* --- For any thread --- */
+
+void arbiter_put(struct arbiter *a, unsigned slot, struct terms *take_terms)
+{
+    struct container *c = xcalloc(1, sizeof(*c));
+    assert(slot < TURNS_MAX_SHARES);
+    *c = (struct container){.terms = take_terms, .members = members_new()};
+    HOLD(&a->mu);
+    struct container *old = a->containers[slot];
+    put(a, slot, c);
+    container_free(old);
+    kick(a);
+}
+
+void arbiter_drop(struct arbiter *a, unsigned slot)
+{
+    assert(slot < TURNS_MAX_SHARES);
+    HOLD(&a->mu);
+    turns_remove(a->turns, slot);
+    a->containers[slot] = container_free(a->containers[slot]);
+    kick(a);
+}
+
+static int claim_of(const struct container *c, unsigned card)
+{
+    for (unsigned i = 0; i < c->n; i++)
+        if (c->claims[i] == card)
+            return (int)i;
+    return -1;
+}
+
+bool arbiter_sums(struct arbiter *a, unsigned slot, unsigned card, struct arbiter_sums *ret)
+{
+    HOLD(&a->mu);
+    const struct container *c = slot < TURNS_MAX_SHARES ? a->containers[slot] : NULL;
+    int claim = c ? claim_of(c, card) : -1;
+    if (claim < 0)
+        return false;
+    const struct turns_sums s = turns_sums(a->turns, slot, (unsigned)claim);
+    *ret = (struct arbiter_sums){s.held_ns, s.overruns};
+    return true;
+}
+
+/* --- What is said; locked --- */
+
+/* An event about a member. */
+static uint64_t about(unsigned slot, unsigned member)
+{
+    return (uint64_t)slot << 32U | member;
+}
+
+static void meet(struct arbiter *a, unsigned slot, struct container *c, pid_t pid, unsigned member)
+{
+    int fd = -1;
+    switch (members_meet(c->members, member, pid, &fd)) {
+    case MEMBER_KNOWN:
+        return;
+    case MEMBER_OTHER:
+        turns_gone(a->turns, slot, member);
+        break;
+    case MEMBER_NEW:
+        break;
+    }
+    if (fd >= 0)
+        (void)!watch(a, fd, about(slot, member), /* e= */ NULL);
+}
+
+static void hear(struct arbiter *a, unsigned slot, unsigned claim, const struct share_message *m)
+{
+    switch (m->word) {
+    case SHARE_SERVES:
+        turns_serve(a->turns, slot, claim, m->slot);
+        break;
+    case SHARE_WANT:
+        turns_want(a->turns, slot, claim, m->slot);
+        break;
+    case SHARE_DRAINED:
+    case SHARE_IDLE:
+        turns_answer(a->turns, slot, claim, m->slot, m->turn, m->word == SHARE_IDLE);
+        break;
+    default:
+        break;
+    }
+}
+
+void arbiter_hear(struct arbiter *a, unsigned slot, const struct ucred *from,
+                  const struct share_message *m)
+{
+    HOLD(&a->mu);
+    struct container *c = slot < TURNS_MAX_SHARES ? a->containers[slot] : NULL;
+    int claim = c && from->pid > 0 && m->slot < REGION_MAX_PROCESSES ? claim_of(c, m->card) : -1;
+    if (claim < 0)
+        return;
+    meet(a, slot, c, from->pid, m->slot);
+    hear(a, slot, (unsigned)claim, m);
+    kick(a);
+}
+
+/* --- Steps; locked --- */
+
+static void forget(struct arbiter *a, uint64_t what)
+{
+    unsigned slot = (unsigned)(what >> 32U), member = (unsigned)(what & UINT32_MAX);
+    struct container *c = slot < TURNS_MAX_SHARES ? a->containers[slot] : NULL;
+    if (!c || !members_leave(c->members, member))
+        return;
+    turns_gone(a->turns, slot, member);
+}
+
+static void take_events(struct arbiter *a)
+{
+    struct epoll_event ready[EVENTS];
+    int n = epoll_wait(a->epoll, ready, EVENTS, /* timeout= */ 0);
+    for (int i = 0; i < n; i++) {
+        if (ready[i].data.u64 == OF_TIMER)
+            drain_fd(a->timer);
+        else if (ready[i].data.u64 == OF_KICK)
+            drain_fd(a->kick);
+        else
+            forget(a, ready[i].data.u64);
+    }
+}
+
+static bool waits(const struct container *c)
+{
+    for (unsigned i = 0; i < c->n; i++) {
+        uint32_t gate = c->terms->cards[c->claims[i]].gate;
+        if (gate == GATE_CLOSED || gate == GATE_TURN)
+            return true;
+    }
+    return false;
+}
+
+/* Returns when the next beat is due; -1: nobody waits. */
+static int64_t beat_all(struct arbiter *a, int64_t now)
+{
+    bool due = now - a->beaten >= BEAT_NS, any = false;
+    for (unsigned i = 0; i < TURNS_MAX_SHARES; i++) {
+        if (!a->containers[i] || !waits(a->containers[i]))
+            continue;
+        any = true;
+        if (due)
+            beat(a->containers[i]->terms);
+    }
+    if (due)
+        a->beaten = now;
+    return any ? a->beaten + BEAT_NS : -1;
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+void arbiter_step(struct arbiter *a)
+{
+    struct turns_change change;
+    HOLD(&a->mu);
+    take_events(a);
+    int64_t now = now_ns(a);
+    int64_t next = turns_step(a->turns, now);
+    while (turns_next_change(a->turns, &change)) {
+        const struct container *c = a->containers[change.share];
+        write_gate(c->terms, c->claims[change.claim], &change);
+    }
+    set_timer(a, sooner(next, beat_all(a, now)));
+}
+
+int arbiter_fd(const struct arbiter *a)
+{
+    return a->epoll;
+}

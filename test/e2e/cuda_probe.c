@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program that uses CUDA, for containers of tests. It does what its arguments say, one after the
+ * other, and writes a line for each:
+ *
+ *    info          "total MIB free MIB" of the first card
+ *    alloc MIB     "alloc MIB CODE", and keeps it
+ *    spin S US     keeps the first card busy for S seconds with kernels of US microseconds; at each tenth
+ *                  of a second "spun MS N": how many were done until then, at MS of the steady clock
+ *    said          "that was all", the last line that a test waits for
+ *    stay          runs on until it is ended
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sim/cuda.h"
+
+#define MIB ((size_t)1 << 20)
+
+/* Looks at the card's clock until so many nanoseconds are over. */
+static const char spin_ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
+                               ".visible .entry spin_ns(.param .u64 ns)\n"
+                               "{\n"
+                               "    .reg .pred %p<2>;\n    .reg .b64 %rd<5>;\n"
+                               "    ld.param.u64 %rd1, [ns];\n    mov.u64 %rd2, %globaltimer;\n"
+                               "again:\n"
+                               "    mov.u64 %rd3, %globaltimer;\n    sub.s64 %rd4, %rd3, %rd2;\n"
+                               "    setp.lt.u64 %p1, %rd4, %rd1;\n    @%p1 bra again;\n    ret;\n"
+                               "}\n";
+
+static int begin(void)
+{
+    CUcontext context = NULL;
+    CUresult rc = cuInit(0);
+    if (rc == CUDA_SUCCESS)
+        rc = cuDevicePrimaryCtxRetain(&context, 0);
+    if (rc == CUDA_SUCCESS)
+        rc = cuCtxSetCurrent(context);
+    (void)printf("begin %d\n", rc);
+    return rc;
+}
+
+static void info(void)
+{
+    size_t free_bytes = 0, total = 0;
+    CUresult rc = cuMemGetInfo_v2(&free_bytes, &total);
+    if (rc == CUDA_SUCCESS)
+        (void)printf("total %zu free %zu\n", total / MIB, free_bytes / MIB);
+    else
+        (void)printf("info %d\n", rc);
+}
+
+static void allocate(const char *mib)
+{
+    CUdeviceptr pointer = 0;
+    (void)printf("alloc %s %d\n", mib, cuMemAlloc_v2(&pointer, strtoul(mib, NULL, 10) * MIB));
+}
+
+static long now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Some at a time, so that the card has always one to do. */
+static CUresult spin_some(CUfunction spin, unsigned long ns)
+{
+    void *params[] = {&ns, NULL};
+    CUresult rc = CUDA_SUCCESS;
+    for (int i = 0; i < 8 && rc == CUDA_SUCCESS; i++)
+        rc = cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL);
+    return rc == CUDA_SUCCESS ? cuCtxSynchronize() : rc;
+}
+
+static void spin(const char *seconds, const char *us)
+{
+    CUmodule module = NULL;
+    CUfunction function = NULL;
+    long end = now_ms() + strtol(seconds, NULL, 10) * 1000, next = now_ms(), n = 0;
+    CUresult rc = cuModuleLoadData(&module, spin_ptx);
+    if (rc == CUDA_SUCCESS)
+        rc = cuModuleGetFunction(&function, module, "spin_ns");
+    while (rc == CUDA_SUCCESS && now_ms() < end) {
+        rc = spin_some(function, strtoul(us, NULL, 10) * 1000);
+        n += 8;
+        if (now_ms() < next)
+            continue;
+        (void)printf("spun %ld %ld\n", now_ms(), n);
+        next += 100;
+    }
+    (void)printf("spin %d\n", rc);
+}
+
+int main(int argc, char **argv)
+{
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    int rc = begin();
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "info") == 0)
+            info();
+        else if (strcmp(argv[i], "alloc") == 0 && i + 1 < argc)
+            allocate(argv[++i]);
+        else if (strcmp(argv[i], "spin") == 0 && i + 2 < argc) {
+            spin(argv[i + 1], argv[i + 2]);
+            i += 2;
+        } else if (strcmp(argv[i], "said") == 0)
+            (void)printf("that was all\n");
+        else if (strcmp(argv[i], "stay") == 0)
+            (void)pause();
+    }
+    return rc == CUDA_SUCCESS ? 0 : 1;
+}

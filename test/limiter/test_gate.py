@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Work goes to a card as the agent's gate says. The test is the agent."""
+import select
+
+import pytest
+from container import CLOSED, DRAINED, HELLO, IDLE, OPEN, SERVES, TELL, TURN, WANT
+from cuda import MIB
+
+WORK = "cu('cuMemsetD8_v2', p, c.c_uint8(1), c.c_size_t(64))"
+
+
+@pytest.fixture
+def shared(h100, container):
+    """A container with a share of two cards, and its agent."""
+    one = container(h100, 3000, 3000)
+    return one, one.agent()
+
+
+def worker(shared, card=0):
+    one, agent = shared
+    found = one.worker(card)
+    assert agent.hears()[0] == HELLO
+    assert agent.hears()[:2] == (SERVES, card)
+    found.says(f"globals().update(p=cu.alloc({MIB}))")
+    return found
+
+
+def answers(client):
+    return bool(select.select([client.process.stdout], [], [], 0)[0])
+
+
+def test_while_all_gates_are_open_nothing_is_said(shared):
+    one = worker(shared)
+    for _ in range(3):
+        assert one.says(WORK) is None
+    assert shared[1].is_quiet()
+
+
+def test_the_first_work_of_an_idle_share_is_told_and_goes_on(shared):
+    one, agent = worker(shared), shared[1]
+    turn = agent.sets(0, TELL)
+    assert one.says(WORK) is None and one.says(WORK) is None
+    assert agent.hears() == (WANT, 0, turn) and agent.is_quiet()
+
+
+def test_work_waits_at_a_closed_gate_and_is_told(shared):
+    one, agent = worker(shared), shared[1]
+    turn = agent.sets(0, CLOSED)
+    assert agent.hears() == (IDLE, 0, turn)
+    one.starts(WORK)
+    assert agent.hears() == (WANT, 0, turn)
+    for _ in range(3):
+        agent.beat()
+        assert not answers(one)
+    agent.sets(0, OPEN)
+    assert one.process.stdout.readline() == "None\n"
+
+
+def test_who_waits_when_a_gate_is_closed_again_says_so(shared):
+    one, agent = worker(shared), shared[1]
+    turn = agent.sets(0, CLOSED)
+    assert agent.hears() == (IDLE, 0, turn)
+    one.starts(WORK)
+    assert agent.hears() == (WANT, 0, turn)
+    turn = agent.sets(0, CLOSED)
+    said = {agent.hears(), agent.hears()}
+    assert said == {(WANT, 0, turn), (DRAINED, 0, turn)} or said == {(WANT, 0, turn), (IDLE, 0, turn)}
+
+
+def test_a_turn_without_work_is_given_back_once(shared):
+    one, agent = worker(shared), shared[1]
+    turn = agent.sets(0, TURN)
+    assert agent.hears() == (IDLE, 0, turn)
+    agent.beat()
+    assert one.says(WORK) is None
+    assert agent.hears() == (WANT, 0, turn)
+    assert agent.hears() == (IDLE, 0, turn)
+
+
+def test_a_gate_of_another_card_stops_nothing(shared):
+    one, agent = worker(shared), shared[1]
+    agent.sets(1, CLOSED)
+    assert one.says(WORK) is None
+    assert agent.is_quiet()
+
+
+def test_an_agent_that_is_silent_for_a_second_is_not_waited_for(shared):
+    one, agent = worker(shared), shared[1]
+    turn = agent.sets(0, CLOSED)
+    assert one.says(WORK) is None
+    assert one.says(WORK) is None
+    assert (WANT, 0, turn) in {agent.hears(), agent.hears()}
+    # It is back.
+    agent.beat()
+    one.starts(WORK)
+    agent.sets(0, OPEN)
+    assert one.process.stdout.readline() == "None\n"
+
+
+def test_a_killed_process_leaves_the_others_their_gate(shared):
+    one, other, agent = worker(shared), worker(shared), shared[1]
+    turn = agent.sets(0, CLOSED)
+    one.starts(WORK)
+    other.starts(WORK)
+    said = [agent.hears() for _ in range(4)]
+    assert said.count((WANT, 0, turn)) == 2
+    one.kill()
+    agent.sets(0, OPEN)
+    assert other.process.stdout.readline() == "None\n"
+
+
+def test_the_childs_work_after_a_fork_is_its_own(shared):
+    one, agent = worker(shared), shared[1]
+    code = "(lambda pid: os._exit(cu.code('cuInit', 0)) if pid == 0 else os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))(os.fork())"
+    assert one.says(code) == 3
+    agent.sets(0, TELL)
+    assert one.says(WORK) is None
