@@ -16,6 +16,7 @@ enum handle_kind {
     HANDLE_PHYSICAL,
     HANDLE_ARRAY,
     HANDLE_MIPMAPPED,
+    HANDLE_EXTERNAL,
 };
 
 /* A handle of an object; NULL where there is no memory. */

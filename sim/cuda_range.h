@@ -21,6 +21,7 @@ enum range_kind {
     RANGE_POOL,
     RANGE_MAPPED,   /* physical memory */
     RANGE_OPENED,   /* linear memory of another process */
+    RANGE_BUFFER,   /* memory of a graphics library */
     RANGE_IMPORTED, /* memory of another process's pool */
 };
 

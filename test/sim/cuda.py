@@ -102,6 +102,24 @@ class Plane(c.Structure):
     _fields_ = [*flat_end("from"), *flat_end("to"), ("width", c.c_size_t), ("height", c.c_size_t)]
 
 
+class External(c.Structure):
+    """CUDA_EXTERNAL_MEMORY_HANDLE_DESC of a descriptor, whose union is as long as two pointers."""
+
+    _fields_ = [("type", c.c_int), ("fd", c.c_int64), ("more", c.c_int64), ("size", c.c_ulonglong), ("flags", c.c_uint), ("reserved", c.c_uint * 16)]
+
+
+class Buffer(c.Structure):
+    """CUDA_EXTERNAL_MEMORY_BUFFER_DESC."""
+
+    _fields_ = [("offset", c.c_ulonglong), ("size", c.c_ulonglong), ("flags", c.c_uint), ("reserved", c.c_uint * 16)]
+
+
+class Team(c.Structure):
+    """CUmulticastObjectProp."""
+
+    _fields_ = [("devices", c.c_uint), ("size", c.c_size_t), ("handles", c.c_ulonglong), ("flags", c.c_ulonglong)]
+
+
 class CudaError(Exception):
     """A call failed; the argument is its code."""
 
@@ -277,7 +295,7 @@ class Client:
 def serve():
     """Answers each line with the value of its expression, or the number of CUDA's code, negative."""
     known = {"cu": Cuda(), "c": c, "os": os, "threading": threading, "FOREVER": FOREVER, "Location": Location, "Access": Access}
-    known.update(PoolProps=PoolProps, Prop=Prop, Data=Data, Shape=Shape, Flat=Flat, Box=Box, Plane=Plane)
+    known.update(PoolProps=PoolProps, Prop=Prop, Data=Data, Shape=Shape, Flat=Flat, Box=Box, Plane=Plane, External=External, Buffer=Buffer, Team=Team)
     for line in sys.stdin:
         try:
             answer = eval(line, known)
