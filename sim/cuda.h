@@ -8,6 +8,7 @@
 #pragma once
 
 #include "sim/cuda_abi.h"
+#include "sim/cuda_array_abi.h"
 #include "sim/cuda_memory_abi.h"
 
 enum {

@@ -118,7 +118,7 @@ CUresult arena_allocate(struct arena *arena, enum range_kind kind, size_t bytes,
         return rc;
     }
     take(arena, block, a, bytes, kind);
-    if (!range_add(&a->range)) {
+    if (kind != RANGE_HIDDEN && !range_add(&a->range)) {
         arena_free(a);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -137,7 +137,8 @@ void arena_free(struct allocation *a)
     if (a->token.serial != 0)
         (void)cuda_let_go(a->token);
     UNLINK(a);
-    range_remove(&a->range);
+    if (a->range.kind != RANGE_HIDDEN)
+        range_remove(&a->range);
     if (--a->block->pieces == 0)
         end_block(a->block);
     free(a);

@@ -36,6 +36,21 @@ CUresult chunk_new(const struct cuda_device *device, uint64_t bytes, struct stor
     return CUDA_SUCCESS;
 }
 
+CUresult chunk_new_at(const struct cuda_device *device, struct store store, struct chunk **ret)
+{
+    CUresult rc = reserve(device, store.bytes);
+    struct chunk *c = rc == CUDA_SUCCESS ? malloc(sizeof(*c)) : NULL;
+    if (c == NULL) {
+        if (rc == CUDA_SUCCESS)
+            give_back(device, store.bytes);
+        store_give_back(&store, /* keep_bytes= */ true);
+        return rc == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : rc;
+    }
+    *c = (struct chunk){.device = device, .bytes = store.bytes, .store = store, .holders = 1};
+    *ret = c;
+    return CUDA_SUCCESS;
+}
+
 void chunk_hold(struct chunk *c)
 {
     c->holders++;

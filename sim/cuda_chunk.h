@@ -28,6 +28,9 @@ struct chunk {
 CUresult chunk_new(const struct cuda_device *device, uint64_t bytes, struct store_file *file,
                    struct chunk **ret);
 
+/* The same of bytes that are there; the part of a file is the callee's from now on. */
+CUresult chunk_new_at(const struct cuda_device *device, struct store store, struct chunk **ret);
+
 void chunk_hold(struct chunk *c);
 void chunk_let_go(struct chunk *c);
 

@@ -9,13 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/cuda_host.h"
+#include "sim/cuda_reach.h"
 #include "sim/cuda_work.h"
 
 #define STAGED 65536 /* bytes that are copied away, as the driver's documentation has it */
-
-/* Whose an address is said to be. */
-enum side { DEVICE, HOST, EITHER };
 
 struct transfer {
     struct work_item item;
@@ -27,45 +24,14 @@ struct transfer {
     char staged[];
 };
 
-/* --- Addresses --- */
-
-/* Is it memory that the driver knows, and may be read or written? */
-static bool is_known(uint64_t address, size_t bytes, bool writes)
-{
-    if (range_allows(address, bytes, writes))
-        return true;
-    const struct host_range *r = host_find(address);
-    return r != NULL && bytes <= r->bytes - (address - (uintptr_t)r->base);
-}
-
-/* False: nothing of the kind that it is said to be. */
-static bool look_up(uint64_t address, size_t bytes, enum side side, bool writes, bool *ret_pageable)
-{
-    *ret_pageable = !is_known(address, bytes, writes);
-    if (!*ret_pageable)
-        return true;
-    return side != DEVICE && address != 0 && range_find(address) == NULL;
-}
-
 /* --- Doing it --- */
-
-static void set(void *at, const struct transfer *t)
-{
-    uint16_t *halves = at;
-    uint32_t *words = at;
-    if (t->width == 1)
-        memset(at, (int)t->value, t->bytes);
-    for (size_t i = 0; t->width == 2 && i < t->bytes / 2; i++)
-        halves[i] = (uint16_t)t->value;
-    for (size_t i = 0; t->width == 4 && i < t->bytes / 4; i++)
-        words[i] = t->value;
-}
 
 /* What it is about may have been freed since. */
 static bool is_still_there(const struct transfer *t)
 {
-    return (t->to_pageable || is_known(t->to, t->bytes, /* writes= */ true)) &&
-           (t->width > 0 || t->from_pageable || is_known(t->from, t->bytes, /* writes= */ false));
+    return (t->to_pageable || reach_knows(t->to, t->bytes, /* writes= */ true)) &&
+           (t->width > 0 || t->from_pageable ||
+            reach_knows(t->from, t->bytes, /* writes= */ false));
 }
 
 static CUresult perform(struct work_item *item, int64_t *at_ns)
@@ -74,7 +40,7 @@ static CUresult perform(struct work_item *item, int64_t *at_ns)
     if (!is_still_there(t))
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     if (t->width > 0)
-        set((void *)(uintptr_t)t->to, t);
+        reach_fill((void *)(uintptr_t)t->to, t->width, t->value, t->bytes);
     else
         memmove((void *)(uintptr_t)t->to, (const void *)(uintptr_t)t->from, t->bytes);
     *at_ns = timeslices_now();
@@ -105,8 +71,8 @@ struct way {
 
 static CUresult copy_in(struct stream *s, const struct way *way, struct transfer *t)
 {
-    if (!look_up(t->to, t->bytes, way->to, /* writes= */ true, &t->to_pageable) ||
-        !look_up(t->from, t->bytes, way->from, /* writes= */ false, &t->from_pageable))
+    if (!reach_find(t->to, t->bytes, way->to, /* writes= */ true, &t->to_pageable) ||
+        !reach_find(t->from, t->bytes, way->from, /* writes= */ false, &t->from_pageable))
         return CUDA_ERROR_INVALID_VALUE;
     bool stage = way->is_async && t->from_pageable && !t->to_pageable && t->bytes <= STAGED;
     bool within = range_find(t->to) != NULL && range_find(t->from) != NULL;
@@ -127,14 +93,16 @@ static CUresult copy(unsigned int call, const struct way *way, uint64_t to, uint
     return context_leave(&c, context, rc);
 }
 
-static const struct way to_device = {.to = DEVICE, .from = HOST};
-static const struct way to_host = {.to = HOST, .from = DEVICE};
-static const struct way on_device = {.to = DEVICE, .from = DEVICE};
-static const struct way anywhere = {.to = EITHER, .from = EITHER};
-static const struct way to_device_async = {.to = DEVICE, .from = HOST, .is_async = true};
-static const struct way to_host_async = {.to = HOST, .from = DEVICE, .is_async = true};
-static const struct way on_device_async = {.to = DEVICE, .from = DEVICE, .is_async = true};
-static const struct way anywhere_async = {.to = EITHER, .from = EITHER, .is_async = true};
+static const struct way to_device = {.to = SIDE_DEVICE, .from = SIDE_HOST};
+static const struct way to_host = {.to = SIDE_HOST, .from = SIDE_DEVICE};
+static const struct way on_device = {.to = SIDE_DEVICE, .from = SIDE_DEVICE};
+static const struct way anywhere = {.to = SIDE_EITHER, .from = SIDE_EITHER};
+static const struct way to_device_async = {.to = SIDE_DEVICE, .from = SIDE_HOST, .is_async = true};
+static const struct way to_host_async = {.to = SIDE_HOST, .from = SIDE_DEVICE, .is_async = true};
+static const struct way on_device_async = {.to = SIDE_DEVICE,
+                                           .from = SIDE_DEVICE,
+                                           .is_async = true};
+static const struct way anywhere_async = {.to = SIDE_EITHER, .from = SIDE_EITHER, .is_async = true};
 
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
 {
@@ -227,7 +195,7 @@ static CUresult set_in(struct stream *s, struct transfer *t, size_t count)
 {
     if (__builtin_mul_overflow(count, t->width, &t->bytes) || t->to % t->width != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!is_known(t->to, t->bytes, /* writes= */ true))
+    if (!reach_knows(t->to, t->bytes, /* writes= */ true))
         return CUDA_ERROR_INVALID_VALUE;
     return submit(s, t, /* stage= */ false, /* waits= */ range_find(t->to) == NULL);
 }

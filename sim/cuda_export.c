@@ -5,6 +5,8 @@
  * Assumed: a descriptor keeps the bytes, and room on the card is taken while a process has a handle or
  * a mapping. A driver keeps the room, too, until the descriptor is closed.
  */
+#include "sim/cuda_export.h"
+
 #include <fcntl.h>
 #include <string.h>
 
@@ -75,33 +77,42 @@ static CUresult find(struct store_file *f, const struct head *head, CUdevice dev
     return CUDA_SUCCESS;
 }
 
-static CUresult import_file(struct store_file *f, CUmemGenericAllocationHandle *ret)
+static CUresult open_file(struct store_file *f, CUmemAllocationProp *ret_prop, struct chunk **ret)
 {
     struct head head;
-    struct chunk *chunk = NULL;
-    if (!head_read(f, HEAD_PHYSICAL, &head) || head.bytes == 0 || head.bytes % CHUNK_GRANULE != 0)
+    if (!head_read(f, HEAD_PHYSICAL, &head))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (head.bytes == 0 || head.bytes % CHUNK_GRANULE != 0)
         return CUDA_ERROR_INVALID_VALUE;
     CUdevice device = head_device(&head);
     if (device == CU_DEVICE_INVALID)
         return CUDA_ERROR_NOT_SUPPORTED;
-    CUresult rc = find(f, &head, device, &chunk);
-    if (rc != CUDA_SUCCESS)
-        return rc;
+    *ret_prop = head.prop;
     if (device >= 0)
-        head.prop.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
-    const struct physical *p = physical_new(&head.prop, chunk);
-    if (p == NULL)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *ret = (uintptr_t)p->handle;
-    return CUDA_SUCCESS;
+        ret_prop->location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+    return find(f, &head, device, ret);
+}
+
+CUresult export_open(int fd, CUmemAllocationProp *ret_prop, struct chunk **ret)
+{
+    struct store_file *f = store_file_open(fd);
+    CUresult rc = f != NULL ? open_file(f, ret_prop, ret) : CUDA_ERROR_INVALID_HANDLE;
+    store_file_unref(f);
+    return rc;
 }
 
 static CUresult import(int fd, CUmemGenericAllocationHandle *ret)
 {
-    struct store_file *f = store_file_open(fd);
-    CUresult rc = f != NULL ? import_file(f, ret) : CUDA_ERROR_INVALID_VALUE;
-    store_file_unref(f);
-    return rc;
+    CUmemAllocationProp prop;
+    struct chunk *chunk = NULL;
+    CUresult rc = export_open(fd, &prop, &chunk);
+    if (rc != CUDA_SUCCESS)
+        return rc == CUDA_ERROR_INVALID_HANDLE ? CUDA_ERROR_INVALID_VALUE : rc;
+    const struct physical *p = physical_new(&prop, chunk);
+    if (p == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *ret = (uintptr_t)p->handle;
+    return CUDA_SUCCESS;
 }
 
 /* The descriptor stays the program's. */

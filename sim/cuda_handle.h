@@ -14,6 +14,9 @@ enum handle_kind {
     HANDLE_KERNEL,
     HANDLE_POOL,
     HANDLE_PHYSICAL,
+    HANDLE_ARRAY,
+    HANDLE_MIPMAPPED,
+    HANDLE_EXTERNAL,
 };
 
 /* A handle of an object; NULL where there is no memory. */

@@ -110,7 +110,7 @@ static CUresult map_at(struct reservation *whole, struct physical *p, CUdevicept
 {
     char *at = (char *)(uintptr_t)pointer;
     struct mapping *m = calloc(1, sizeof(*m));
-    bool on_device = p->chunk->device != NULL;
+    bool on_device = p->prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
     if (m == NULL || !store_map(&p->chunk->store, 0, bytes, at)) {
         free(m);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -142,6 +142,12 @@ static CUresult map(CUdeviceptr pointer, size_t bytes, struct physical *p)
     return map_at(whole, p, pointer, bytes);
 }
 
+/* A multicast object is mapped once it has all its devices. */
+static CUresult wait_for(const struct physical *p)
+{
+    return p != NULL && p->multicast != NULL ? multicast_wait(p->multicast) : CUDA_SUCCESS;
+}
+
 /* Memory is mapped from its beginning on, as the driver's documentation has it. */
 CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset,
                   CUmemGenericAllocationHandle handle, unsigned long long flags)
@@ -151,6 +157,8 @@ CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset,
     context_lock();
     if (rc == CUDA_SUCCESS && (offset != 0 || flags != 0))
         rc = CUDA_ERROR_INVALID_VALUE;
+    if (rc == CUDA_SUCCESS)
+        rc = wait_for(physical_find(handle));
     if (rc == CUDA_SUCCESS)
         rc = map(pointer, bytes, physical_find(handle));
     context_unlock();

@@ -210,3 +210,73 @@ CUDA_API CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *s
 CUDA_API CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdeviceptr pointer);
 CUDA_API CUresult cuMemPoolImportPointer(CUdeviceptr *pointer, CUmemoryPool pool,
                                          CUmemPoolPtrExportData *data);
+
+/* --- External memory --- */
+
+typedef struct cuda_external_memory *CUexternalMemory;
+
+enum {
+    CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD = 1,
+    CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD = 9, /* the last one */
+};
+
+enum { CUDA_EXTERNAL_MEMORY_DEDICATED = 1 };
+
+typedef struct {
+    int type;
+    union {
+        int fd;
+        struct {
+            void *handle;
+            const void *name;
+        } win32;
+        const void *nvSciBufObject;
+    } handle;
+    unsigned long long size;
+    unsigned int flags;
+    unsigned int reserved[16];
+} CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
+
+typedef struct {
+    unsigned long long offset;
+    unsigned long long size;
+    unsigned int flags;
+    unsigned int reserved[16];
+} CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
+
+CUDA_API CUresult cuImportExternalMemory(CUexternalMemory *memory,
+                                         const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *handle);
+CUDA_API CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *pointer, CUexternalMemory memory,
+                                                  const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *buffer);
+CUDA_API CUresult cuDestroyExternalMemory(CUexternalMemory memory);
+
+/* --- Multicast objects --- */
+
+typedef struct {
+    unsigned int numDevices;
+    size_t size;
+    unsigned long long handleTypes;
+    unsigned long long flags;
+} CUmulticastObjectProp;
+
+enum { CU_MULTICAST_GRANULARITY_MINIMUM = 0, CU_MULTICAST_GRANULARITY_RECOMMENDED = 1 };
+
+CUDA_API CUresult cuMulticastCreate(CUmemGenericAllocationHandle *handle,
+                                    const CUmulticastObjectProp *prop);
+CUDA_API CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle handle, CUdevice device);
+CUDA_API CUresult cuMulticastBindMem(CUmemGenericAllocationHandle handle, size_t offset,
+                                     CUmemGenericAllocationHandle memory, size_t memory_offset,
+                                     size_t bytes, unsigned long long flags);
+CUDA_API CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle handle, CUdevice device,
+                                        size_t offset, CUmemGenericAllocationHandle memory,
+                                        size_t memory_offset, size_t bytes,
+                                        unsigned long long flags);
+CUDA_API CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle handle, size_t offset,
+                                      CUdeviceptr pointer, size_t bytes, unsigned long long flags);
+CUDA_API CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle handle, CUdevice device,
+                                         size_t offset, CUdeviceptr pointer, size_t bytes,
+                                         unsigned long long flags);
+CUDA_API CUresult cuMulticastUnbind(CUmemGenericAllocationHandle handle, CUdevice device,
+                                    size_t offset, size_t bytes);
+CUDA_API CUresult cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop,
+                                            int option);

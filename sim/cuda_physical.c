@@ -19,6 +19,7 @@ static void end_if_over(struct physical *p)
     if (p->retained > 0 || p->uses > 0)
         return;
     handle_end(p->handle);
+    multicast_end(p->multicast);
     chunk_let_go(p->chunk);
     free(p);
 }
@@ -159,7 +160,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
     CUresult rc = cuda_enter(&c);
     context_lock();
     const struct physical *p = rc == CUDA_SUCCESS ? physical_find(handle) : NULL;
-    if (rc == CUDA_SUCCESS && (p == NULL || prop == NULL))
+    if (rc == CUDA_SUCCESS && (p == NULL || p->multicast != NULL || prop == NULL))
         rc = CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS)
         *prop = p->prop;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "sim/cuda_chunk.h"
+#include "sim/cuda_multicast.h"
 
 struct physical {
     void *handle;
@@ -16,6 +17,7 @@ struct physical {
     CUmemAllocationProp prop;
     uint64_t bytes, id;
     struct chunk *chunk;
+    struct multicast *multicast; /* of an object of which the chunk only stands for the addresses */
 };
 
 /* Gives a handle to a chunk, of which the holder is the callee from now on whatever it returns. NULL:

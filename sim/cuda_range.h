@@ -16,10 +16,12 @@ struct cuda_context;
 enum range_kind {
     RANGE_LINEAR, /* of cuMemAlloc and its like */
     RANGE_MODULE, /* ends with its module alone */
+    RANGE_HIDDEN, /* of arrays: no range is known at its addresses */
     RANGE_MANAGED,
     RANGE_POOL,
     RANGE_MAPPED,   /* physical memory */
     RANGE_OPENED,   /* linear memory of another process */
+    RANGE_BUFFER,   /* memory of a graphics library */
     RANGE_IMPORTED, /* memory of another process's pool */
 };
 

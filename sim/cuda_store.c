@@ -75,6 +75,19 @@ struct store_file *store_file_open(int fd)
     return new_file(fcntl(fd, F_DUPFD_CLOEXEC, 0), /* has_head= */ true);
 }
 
+/* Only files in memory have seals. */
+struct store_file *store_file_of_other(int fd, uint64_t bytes)
+{
+    if (fcntl(fd, F_GET_SEALS) < 0 || !is_long(fd, bytes))
+        return NULL;
+    return new_file(fcntl(fd, F_DUPFD_CLOEXEC, 0), /* has_head= */ false);
+}
+
+bool store_file_lengthen(const struct store_file *f, uint64_t bytes)
+{
+    return is_long(f->fd, bytes) || (bytes <= MAX_FILE && ftruncate(f->fd, (off_t)bytes) == 0);
+}
+
 bool store_file_has(const struct store_file *f, uint64_t bytes)
 {
     return bytes <= MAX_FILE && is_long(f->fd, STORE_HEAD + bytes);
@@ -125,7 +138,7 @@ bool store_take(struct store_file *f, uint64_t bytes, struct store *ret)
     if (bytes > MAX_FILE - f->end)
         return false;
     uint64_t end = f->end + bytes;
-    if (!is_long(f->fd, end) && ftruncate(f->fd, (off_t)end) != 0)
+    if (!store_file_lengthen(f, end))
         return false;
     *ret = (struct store){.file = f, .offset = f->end, .bytes = bytes};
     f->end = end;

@@ -37,6 +37,13 @@ struct store_file *store_file_new(void);
  * none that anybody made with store_file_new. */
 struct store_file *store_file_open(int fd);
 
+/* A file in memory that is somebody else's, as long as that, of which the descriptor stays the
+ * caller's; NULL: it is none. */
+struct store_file *store_file_of_other(int fd, uint64_t bytes);
+
+/* Makes a file as long, if it is not. */
+bool store_file_lengthen(const struct store_file *f, uint64_t bytes);
+
 /* Has it as many bytes behind the head? They stay. */
 bool store_file_has(const struct store_file *f, uint64_t bytes);
 

@@ -63,6 +63,63 @@ class Data(c.Structure):
     _fields_ = [("bytes", c.c_ubyte * 64)]
 
 
+class Shape(c.Structure):
+    """CUDA_ARRAY3D_DESCRIPTOR: by default of single bytes."""
+
+    _fields_ = [("width", c.c_size_t), ("height", c.c_size_t), ("depth", c.c_size_t), ("format", c.c_int), ("channels", c.c_uint), ("flags", c.c_uint)]
+
+    def __init__(self, width=0, height=0, depth=0, format=1, channels=1, flags=0):
+        super().__init__(width, height, depth, format, channels, flags)
+
+
+class Flat(c.Structure):
+    """CUDA_ARRAY_DESCRIPTOR."""
+
+    _fields_ = [("width", c.c_size_t), ("height", c.c_size_t), ("format", c.c_int), ("channels", c.c_uint)]
+
+
+def end(name):
+    """The members of one end of CUDA_MEMCPY3D."""
+    return [
+        *((f"{name}_{word}", c.c_size_t) for word in ("x", "y", "z", "level")), (f"{name}_type", c.c_int), (f"{name}_host", c.c_void_p),
+        (f"{name}_device", c.c_uint64), (f"{name}_array", c.c_void_p), (f"{name}_unused", c.c_void_p), (f"{name}_pitch", c.c_size_t), (f"{name}_height", c.c_size_t),
+    ]  # fmt: skip
+
+
+def flat_end(name):
+    return [field for field in end(name) if field[0].split("_")[1] not in ("z", "level", "unused", "height")]
+
+
+class Box(c.Structure):
+    """CUDA_MEMCPY3D: types 1 host, 2 device, 3 array, 4 whatever the address is."""
+
+    _fields_ = [*end("from"), *end("to"), ("width", c.c_size_t), ("height", c.c_size_t), ("depth", c.c_size_t)]
+
+
+class Plane(c.Structure):
+    """CUDA_MEMCPY2D."""
+
+    _fields_ = [*flat_end("from"), *flat_end("to"), ("width", c.c_size_t), ("height", c.c_size_t)]
+
+
+class External(c.Structure):
+    """CUDA_EXTERNAL_MEMORY_HANDLE_DESC of a descriptor, whose union is as long as two pointers."""
+
+    _fields_ = [("type", c.c_int), ("fd", c.c_int64), ("more", c.c_int64), ("size", c.c_ulonglong), ("flags", c.c_uint), ("reserved", c.c_uint * 16)]
+
+
+class Buffer(c.Structure):
+    """CUDA_EXTERNAL_MEMORY_BUFFER_DESC."""
+
+    _fields_ = [("offset", c.c_ulonglong), ("size", c.c_ulonglong), ("flags", c.c_uint), ("reserved", c.c_uint * 16)]
+
+
+class Team(c.Structure):
+    """CUmulticastObjectProp."""
+
+    _fields_ = [("devices", c.c_uint), ("size", c.c_size_t), ("handles", c.c_ulonglong), ("flags", c.c_ulonglong)]
+
+
 class CudaError(Exception):
     """A call failed; the argument is its code."""
 
@@ -181,6 +238,16 @@ class Cuda:
     def import_pointer(self, pool, data):
         return self("cuMemPoolImportPointer", c.c_uint64, pool, c.byref(Data.from_buffer_copy(data)))
 
+    def array(self, *shape, **more):
+        return self("cuArray3DCreate_v2", c.c_void_p, c.byref(Shape(*shape, **more)))
+
+    def copy(self, call, **members):
+        """A copy in two or three dimensions, of the addresses of bytes where a host is meant."""
+        for name, value in members.items():
+            if name.endswith("_host") and not isinstance(value, int):
+                members[name] = c.cast(value, c.c_void_p)
+        self(call, c.byref((Plane if "2D" in call else Box)(**members)))
+
     def write(self, at, data):
         self("cuMemcpyHtoD_v2", at, data, len(data))
 
@@ -228,7 +295,7 @@ class Client:
 def serve():
     """Answers each line with the value of its expression, or the number of CUDA's code, negative."""
     known = {"cu": Cuda(), "c": c, "os": os, "threading": threading, "FOREVER": FOREVER, "Location": Location, "Access": Access}
-    known.update(PoolProps=PoolProps, Prop=Prop, Data=Data)
+    known.update(PoolProps=PoolProps, Prop=Prop, Data=Data, Shape=Shape, Flat=Flat, Box=Box, Plane=Plane, External=External, Buffer=Buffer, Team=Team)
     for line in sys.stdin:
         try:
             answer = eval(line, known)
