@@ -9,6 +9,8 @@
 
 #include "sim/cuda_abi.h"
 #include "sim/cuda_array_abi.h"
+#include "sim/cuda_context_abi.h"
+#include "sim/cuda_device_abi.h"
 #include "sim/cuda_memory_abi.h"
 
 enum {
@@ -128,6 +130,7 @@ CUDA_API CUresult cuCtxSetCurrent(CUcontext context);
 CUDA_API CUresult cuCtxGetCurrent(CUcontext *context);
 CUDA_API CUresult cuCtxGetDevice(CUdevice *device);
 CUDA_API CUresult cuCtxGetFlags(unsigned int *flags);
+CUDA_API CUresult cuCtxSynchronize(void);
 CUDA_API CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version);
 
 /* memory */
@@ -240,7 +243,6 @@ typedef struct {
 } CUlaunchConfig;
 
 /* streams */
-CUDA_API CUresult cuCtxSynchronize(void);
 CUDA_API CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest);
 CUDA_API CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
 CUDA_API CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority);

@@ -151,18 +151,6 @@ CUresult cuStreamGetCtx_ptsz(CUstream stream, CUcontext *context)
 
 /* --- Waiting --- */
 
-CUresult cuCtxSynchronize(void)
-{
-    struct cuda_call c = {.id = CALL_cuCtxSynchronize};
-    struct cuda_context *context = NULL;
-    CUresult rc = context_enter(&c, &context);
-    if (rc == CUDA_SUCCESS)
-        rc = work_wait_context(context);
-    if (rc == CUDA_SUCCESS)
-        pool_trim_all();
-    return context_leave(&c, context, rc);
-}
-
 static CUresult synchronize(unsigned int call, CUstream stream)
 {
     struct cuda_call c = {.id = call};
