@@ -295,6 +295,7 @@ torture: ## Every plan of harm: each write and event of each workload, killed, l
 	@[ -n "$(T)" ] || MUTATION_STRIDE=1 hack/run-tests.sh unit mutation
 	@[ -n "$(T)" ] || MUTATION_STRIDE=1 hack/run-tests.sh unit agent_mutation
 	@[ -n "$(T)" ] || FRACTION_CASES=1000000 hack/run-tests.sh unit fraction_oracle
+	@[ -n "$(T)" ] || TURNS_CASES=1000 hack/run-tests.sh unit turns_oracle
 
 ##@ Check
 

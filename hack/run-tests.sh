@@ -180,7 +180,7 @@ sim() {
 }
 
 limiter() {
-    build release sim limiter || return 0
+    build release sim limiter build/release/test/limiter/shares_host || return 0
     pytests "the limiter, in front of the simulated drivers" test/limiter "${1:-}"
 }
 

@@ -157,6 +157,16 @@ $(B)/test/bench/plugin_call: $(B)/test/bench/plugin_call.o $(TEST_LIBS)
 	@echo "  LINK    $@"
 	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
+# --- arbiter ---
+
+$(B)/test/bench/arbiter_bench: $(B)/test/bench/arbiter_bench.o $(TEST_LIBS)
+	@echo "  LINK    $@"
+	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -o $@
+
+.PHONY: bench-arbiter
+bench-arbiter: $(B)/test/bench/arbiter_bench ## Turns on cards: what 16 contended ones cost the agent
+	@$<
+
 ##@ Measure
 
 .PHONY: bench

@@ -208,7 +208,7 @@ static void clear_own(void)
 {
     for (unsigned int i = 0; i < reach(); i++) {
         const struct peer p = process_of(i);
-        if (p.pid == self.own.pid && p.pid_ns == self.own.pid_ns)
+        if (p.pid == self.own.pid && p.pid_ns == self.own.pid_ns && p.started == self.own.started)
             clear(i);
     }
 }
@@ -371,8 +371,7 @@ static bool read_slot(unsigned int slot, int card, struct share_process *ret)
     const struct peer p = process_of(slot);
     if (p.pid == 0)
         return false;
-    uint64_t bytes = load64(&self.usage->taken[card][slot]);
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    uint64_t bytes = __atomic_load_n(&self.usage->taken[card][slot], __ATOMIC_ACQUIRE);
     if (load32(&self.usage->processes[slot].pid) != p.pid || peer_is_gone(&p, &self.own))
         return false;
     *ret = (struct share_process){.pid = p.pid_ns == self.own.pid_ns ? p.pid : 0, .bytes = bytes};

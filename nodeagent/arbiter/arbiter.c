@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -32,20 +33,27 @@ enum { EVENTS = 32 };
 struct container {
     struct terms *terms;
     unsigned claims[REGION_MAX_CARDS]; /* of each claim, the index of its card in terms */
+    unsigned cards[REGION_MAX_CARDS];  /* ... and the node's number of that card */
     unsigned n;
     struct members *members;
+    bool waits; /* a gate is closed, or it is its turn: it is to hear the beat */
 };
 
 struct arbiter {
     const struct clock *clock;
-    int epoll, timer, kick;
-    pthread_mutex_t mu; /* guards what follows */
+    int timer, kick;
+    pthread_mutex_t mu;        /* guards what follows */
+    struct member_watch watch; /* its epoll is everybody's, and stays */
     struct turns *turns;
-    struct container *containers[TURNS_MAX_SHARES];
+    struct container *containers[ARBITER_MAX_SLOTS];
+    unsigned n_waiting;                 /* of these */
     uint8_t cards[TURNS_MAX_CARDS][16]; /* UUIDs; a card keeps its number */
     unsigned n_cards;
     int64_t beaten; /* when waiting containers were last told that the agent is there */
+    int64_t armed;  /* what the timer is set to; -1: nothing */
 };
+
+static_assert((int)ARBITER_MAX_SLOTS <= (int)TURNS_MAX_SHARES, "a share for each slot");
 
 static int64_t now_ns(const struct arbiter *a)
 {
@@ -57,15 +65,15 @@ static int64_t now_ns(const struct arbiter *a)
 static int watch(struct arbiter *a, int fd, uint64_t about, struct err *e)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.u64 = about};
-    if (fd < 0 || epoll_ctl(a->epoll, EPOLL_CTL_ADD, fd, &ev) < 0)
+    if (fd < 0 || epoll_ctl(a->watch.epoll, EPOLL_CTL_ADD, fd, &ev) < 0)
         return err_set_errno(e, errno, "arbiter of cards");
     return 0;
 }
 
 static int open_all(struct arbiter *a, struct err *e)
 {
-    a->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (a->epoll < 0)
+    a->watch.epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (a->watch.epoll < 0)
         return err_set_errno(e, errno, "arbiter of cards");
     a->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     TRY(watch(a, a->timer, OF_TIMER, e));
@@ -73,11 +81,22 @@ static int open_all(struct arbiter *a, struct err *e)
     return watch(a, a->kick, OF_KICK, e);
 }
 
+/* Half of the agent's descriptors are for the rest of it. */
+static unsigned most_watched(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur > INT_MAX)
+        return INT_MAX / 2;
+    return (unsigned)files.rlim_cur / 2;
+}
+
 int arbiter_new(const struct clock *clk, struct arbiter **ret, struct err *e)
 {
     auto_arbiter struct arbiter *a = xcalloc(1, sizeof(*a));
     a->clock = clk;
-    a->epoll = a->timer = a->kick = -1;
+    a->watch = (struct member_watch){.epoll = -1, .most = most_watched()};
+    a->timer = a->kick = -1;
+    a->armed = -1;
     a->turns = turns_new();
     (void)pthread_mutex_init(&a->mu, NULL);
     TRY(open_all(a, e));
@@ -97,9 +116,27 @@ static struct container *container_free(struct container *c)
 
 /* --- Gates --- */
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the builtin writes there */
 static void store32(uint32_t *word, uint32_t value)
 {
     __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
+}
+
+static bool is_waiting(const struct container *c)
+{
+    for (unsigned i = 0; i < c->n; i++) {
+        uint32_t gate = c->terms->cards[c->claims[i]].gate;
+        if (gate == GATE_CLOSED || gate == GATE_TURN)
+            return true;
+    }
+    return false;
+}
+
+static void set_waits(struct arbiter *a, struct container *c, bool waits)
+{
+    a->n_waiting += waits;
+    a->n_waiting -= c->waits;
+    c->waits = waits;
 }
 
 static uint32_t count_heeded(const struct terms *t)
@@ -140,17 +177,25 @@ static void open_gates(struct terms *t)
         beat(t);
 }
 
+/* Nobody is to wait for what nobody decides any more. */
+static void let_go(struct arbiter *a, unsigned slot)
+{
+    struct container *c = a->containers[slot];
+    if (!c)
+        return;
+    open_gates(c->terms);
+    set_waits(a, c, false);
+    a->containers[slot] = container_free(c);
+}
+
 struct arbiter *arbiter_free(struct arbiter *a)
 {
     if (!a)
         return NULL;
-    for (unsigned i = 0; i < TURNS_MAX_SHARES; i++) {
-        if (a->containers[i])
-            open_gates(a->containers[i]->terms);
-        a->containers[i] = container_free(a->containers[i]);
-    }
+    for (unsigned i = 0; i < ARBITER_MAX_SLOTS; i++)
+        let_go(a, i);
     turns_free(a->turns);
-    for (const int *fd = (const int[]){a->epoll, a->timer, a->kick, -1}; *fd >= 0; fd++)
+    for (const int *fd = (const int[]){a->watch.epoll, a->timer, a->kick, -1}; *fd >= 0; fd++)
         (void)close(*fd);
     (void)pthread_mutex_destroy(&a->mu);
     free(a);
@@ -182,14 +227,17 @@ static unsigned list_claims(struct arbiter *a, struct container *c, struct turns
                                          .priority = card->priority,
                                          .is_capped = card->is_capped != 0,
                                          .turn = card->turn};
+        c->cards[c->n] = number;
         c->claims[c->n++] = i;
     }
     return c->n;
 }
 
+/* Its cards; and not only the numbers that they have in its terms. */
 static bool is_same(const struct container *old, const struct container *new)
 {
-    return old && old->n == new->n &&memcmp(old->claims, new->claims, sizeof(old->claims)) == 0;
+    return old && old->n == new->n &&memcmp(old->claims, new->claims, sizeof(old->claims)) == 0 &&
+           memcmp(old->cards, new->cards, sizeof(old->cards)) == 0;
 }
 
 static void put(struct arbiter *a, unsigned slot, struct container *c)
@@ -204,10 +252,13 @@ static void put(struct arbiter *a, unsigned slot, struct container *c)
         turns_change(a->turns, slot, claims);
     else
         turns_add(a->turns, slot, claims, n, now_ns(a));
-    if (old)
+    if (old) {
         members_swap(old->members, c->members);
+        set_waits(a, old, false);
+    }
     if (n == 0)
         open_gates(c->terms);
+    set_waits(a, c, is_waiting(c));
 }
 
 /* --- Waiting --- */
@@ -227,9 +278,12 @@ static void drain_fd(int fd)
 }
 
 /* at: -1 never. */
-static void set_timer(const struct arbiter *a, int64_t at)
+static void set_timer(struct arbiter *a, int64_t at)
 {
     struct itimerspec spec = {0};
+    if (at == a->armed)
+        return;
+    a->armed = at;
     if (at >= 0) {
         int64_t ns = at > 0 ? at : 1;
         spec.it_value.tv_sec = (time_t)(ns / 1000000000);
@@ -240,11 +294,17 @@ static void set_timer(const struct arbiter *a, int64_t at)
 
 /* --- For any thread --- */
 
+/* An event about a container's first member; its others follow. */
+static uint64_t about(unsigned slot)
+{
+    return (uint64_t)slot << 32U;
+}
+
 void arbiter_put(struct arbiter *a, unsigned slot, struct terms *take_terms)
 {
     struct container *c = xcalloc(1, sizeof(*c));
-    assert(slot < TURNS_MAX_SHARES);
-    *c = (struct container){.terms = take_terms, .members = members_new()};
+    assert(slot < ARBITER_MAX_SLOTS);
+    *c = (struct container){.terms = take_terms, .members = members_new(&a->watch, about(slot))};
     HOLD(&a->mu);
     struct container *old = a->containers[slot];
     put(a, slot, c);
@@ -254,10 +314,10 @@ void arbiter_put(struct arbiter *a, unsigned slot, struct terms *take_terms)
 
 void arbiter_drop(struct arbiter *a, unsigned slot)
 {
-    assert(slot < TURNS_MAX_SHARES);
+    assert(slot < ARBITER_MAX_SLOTS);
     HOLD(&a->mu);
     turns_remove(a->turns, slot);
-    a->containers[slot] = container_free(a->containers[slot]);
+    let_go(a, slot);
     kick(a);
 }
 
@@ -272,7 +332,7 @@ static int claim_of(const struct container *c, unsigned card)
 bool arbiter_sums(struct arbiter *a, unsigned slot, unsigned card, struct arbiter_sums *ret)
 {
     HOLD(&a->mu);
-    const struct container *c = slot < TURNS_MAX_SHARES ? a->containers[slot] : NULL;
+    const struct container *c = slot < ARBITER_MAX_SLOTS ? a->containers[slot] : NULL;
     int claim = c ? claim_of(c, card) : -1;
     if (claim < 0)
         return false;
@@ -283,26 +343,13 @@ bool arbiter_sums(struct arbiter *a, unsigned slot, unsigned card, struct arbite
 
 /* --- What is said; locked --- */
 
-/* An event about a member. */
-static uint64_t about(unsigned slot, unsigned member)
+/* False: it has ended, and is no member any more. */
+static bool meet(struct arbiter *a, unsigned slot, struct container *c, pid_t pid, unsigned member)
 {
-    return (uint64_t)slot << 32U | member;
-}
-
-static void meet(struct arbiter *a, unsigned slot, struct container *c, pid_t pid, unsigned member)
-{
-    int fd = -1;
-    switch (members_meet(c->members, member, pid, &fd)) {
-    case MEMBER_KNOWN:
-        return;
-    case MEMBER_OTHER:
+    enum member_news news = members_meet(c->members, member, pid);
+    if (news == MEMBER_OTHER)
         turns_gone(a->turns, slot, member);
-        break;
-    case MEMBER_NEW:
-        break;
-    }
-    if (fd >= 0)
-        (void)!watch(a, fd, about(slot, member), /* e= */ NULL);
+    return news != MEMBER_ENDED;
 }
 
 static void hear(struct arbiter *a, unsigned slot, unsigned claim, const struct share_message *m)
@@ -327,13 +374,12 @@ void arbiter_hear(struct arbiter *a, unsigned slot, const struct ucred *from,
                   const struct share_message *m)
 {
     HOLD(&a->mu);
-    struct container *c = slot < TURNS_MAX_SHARES ? a->containers[slot] : NULL;
+    struct container *c = slot < ARBITER_MAX_SLOTS ? a->containers[slot] : NULL;
     int claim = c && from->pid > 0 && m->slot < REGION_MAX_PROCESSES ? claim_of(c, m->card) : -1;
     if (claim < 0)
         return;
-    meet(a, slot, c, from->pid, m->slot);
-    hear(a, slot, (unsigned)claim, m);
-    kick(a);
+    if (meet(a, slot, c, from->pid, m->slot))
+        hear(a, slot, (unsigned)claim, m);
 }
 
 /* --- Steps; locked --- */
@@ -341,7 +387,7 @@ void arbiter_hear(struct arbiter *a, unsigned slot, const struct ucred *from,
 static void forget(struct arbiter *a, uint64_t what)
 {
     unsigned slot = (unsigned)(what >> 32U), member = (unsigned)(what & UINT32_MAX);
-    struct container *c = slot < TURNS_MAX_SHARES ? a->containers[slot] : NULL;
+    struct container *c = slot < ARBITER_MAX_SLOTS ? a->containers[slot] : NULL;
     if (!c || !members_leave(c->members, member))
         return;
     turns_gone(a->turns, slot, member);
@@ -350,7 +396,7 @@ static void forget(struct arbiter *a, uint64_t what)
 static void take_events(struct arbiter *a)
 {
     struct epoll_event ready[EVENTS];
-    int n = epoll_wait(a->epoll, ready, EVENTS, /* timeout= */ 0);
+    int n = epoll_wait(a->watch.epoll, ready, EVENTS, /* timeout= */ 0);
     for (int i = 0; i < n; i++) {
         if (ready[i].data.u64 == OF_TIMER)
             drain_fd(a->timer);
@@ -361,30 +407,23 @@ static void take_events(struct arbiter *a)
     }
 }
 
-static bool waits(const struct container *c)
+static void beat_all(struct arbiter *a)
 {
-    for (unsigned i = 0; i < c->n; i++) {
-        uint32_t gate = c->terms->cards[c->claims[i]].gate;
-        if (gate == GATE_CLOSED || gate == GATE_TURN)
-            return true;
-    }
-    return false;
+    for (unsigned i = 0; i < ARBITER_MAX_SLOTS; i++)
+        if (a->containers[i] && a->containers[i]->waits)
+            beat(a->containers[i]->terms);
 }
 
 /* Returns when the next beat is due; -1: nobody waits. */
-static int64_t beat_all(struct arbiter *a, int64_t now)
+static int64_t keep_beat(struct arbiter *a, int64_t now)
 {
-    bool due = now - a->beaten >= BEAT_NS, any = false;
-    for (unsigned i = 0; i < TURNS_MAX_SHARES; i++) {
-        if (!a->containers[i] || !waits(a->containers[i]))
-            continue;
-        any = true;
-        if (due)
-            beat(a->containers[i]->terms);
-    }
-    if (due)
+    if (a->n_waiting == 0)
+        return -1;
+    if (now - a->beaten >= BEAT_NS) {
+        beat_all(a);
         a->beaten = now;
-    return any ? a->beaten + BEAT_NS : -1;
+    }
+    return a->beaten + BEAT_NS;
 }
 
 static int64_t sooner(int64_t a, int64_t b)
@@ -400,13 +439,14 @@ void arbiter_step(struct arbiter *a)
     int64_t now = now_ns(a);
     int64_t next = turns_step(a->turns, now);
     while (turns_next_change(a->turns, &change)) {
-        const struct container *c = a->containers[change.share];
+        struct container *c = a->containers[change.share];
         write_gate(c->terms, c->claims[change.claim], &change);
+        set_waits(a, c, is_waiting(c));
     }
-    set_timer(a, sooner(next, beat_all(a, now)));
+    set_timer(a, sooner(next, keep_beat(a, now)));
 }
 
 int arbiter_fd(const struct arbiter *a)
 {
-    return a->epoll;
+    return a->watch.epoll;
 }

@@ -27,15 +27,17 @@ struct arbiter *arbiter_free(struct arbiter *a);
 AUTO_DEFINE_PTR(arbiter, struct arbiter, arbiter_free)
 #define auto_arbiter AUTO_PTR(arbiter)
 
+enum { ARBITER_MAX_SLOTS = 3072 };
+
 /* The container with this slot (the lowest of its slots) has these terms, or other percents in them
  * than before; of another container under the same slot the earlier one is dropped first. Cards of
  * which the library does not hold the compute keep their gate open. Takes the mapped terms, which
  * munmap frees. */
 void arbiter_put(struct arbiter *a, unsigned slot, struct terms *take_terms);
-/* No effect without. */
+/* Opens its gates: its processes may outlive it for a moment. No effect without. */
 void arbiter_drop(struct arbiter *a, unsigned slot);
 
-/* What a process of the container has said. */
+/* What a process of the container has said. arbiter_step is due then. */
 void arbiter_hear(struct arbiter *a, unsigned slot, const struct ucred *from,
                   const struct share_message *m);
 

@@ -26,7 +26,7 @@ struct turns *turns_new(void)
     struct turns *t = xcalloc(1, sizeof(*t));
     t->last_changed = &t->changed;
     for (unsigned i = 0; i < TURNS_MAX_CARDS; i++) {
-        t->cards[i].low = TURNS_NEVER;
+        t->cards[i].low = t->cards[i].next = TURNS_NEVER;
         t->cards[i].contended = -LINGER;
     }
     return t;
@@ -74,6 +74,7 @@ static void begin(struct turns *t, struct share *s, struct claim *c, const struc
                         .waiting = TURNS_NEVER,
                         .idle = now};
     *XPUSH(card->claims, card->n) = c;
+    card->is_due = true;
     gate_begin(t, c);
 }
 
@@ -96,6 +97,7 @@ void turns_change(struct turns *t, unsigned share, const struct turns_claim *cla
     for (unsigned i = 0; s && i < s->n; i++) {
         assert(s->claims[i].spec.card == claims[i].card);
         s->claims[i].spec = bounded(claims[i]);
+        s->claims[i].card->is_due = true;
     }
 }
 
@@ -106,6 +108,7 @@ static void leave_card(struct claim *c)
     while (card->claims[i] != c)
         i++;
     card->claims[i] = card->claims[--card->n];
+    card->is_due = true;
     if (card->holder == c)
         card->holder = NULL;
     if (card->kept == c->share)
@@ -141,7 +144,10 @@ void turns_remove(struct turns *t, unsigned share)
 static struct claim *find_for(const struct turns *t, unsigned share, unsigned claim,
                               unsigned member)
 {
-    return member < REGION_MAX_PROCESSES ? find_claim(t, share, claim) : NULL;
+    struct claim *c = member < REGION_MAX_PROCESSES ? find_claim(t, share, claim) : NULL;
+    if (c)
+        c->card->is_due = true;
+    return c;
 }
 
 void turns_serve(struct turns *t, unsigned share, unsigned claim, unsigned member)
@@ -169,8 +175,10 @@ void turns_answer(struct turns *t, unsigned share, unsigned claim, unsigned memb
 void turns_gone(struct turns *t, unsigned share, unsigned member)
 {
     struct share *s = member < REGION_MAX_PROCESSES ? find(t, share) : NULL;
-    for (unsigned i = 0; s && i < s->n; i++)
+    for (unsigned i = 0; s && i < s->n; i++) {
         gate_gone(&s->claims[i], member);
+        s->claims[i].card->is_due = true;
+    }
 }
 
 /* --- Who takes part --- */
@@ -195,8 +203,8 @@ static void settle_claim(struct turns *t, struct claim *c, int64_t now)
 static void watch_low(struct card *card, int64_t now)
 {
     bool waits = false;
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         bool is_low = c->spec.priority == TURNS_LOW;
         if (is_low && (c == card->holder || c->gate == GATE_OPEN)) {
             card->low = TURNS_NEVER;
@@ -213,8 +221,9 @@ static void watch_low(struct card *card, int64_t now)
 static void settle(struct turns *t, struct card *card, int64_t now)
 {
     bool was_alone = card->n_active < 2;
-    EACH_CLAIM(card, c)
-    {
+    ledger_charge(card, now);
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         settle_claim(t, c, now);
     }
     ledger_weigh(card);
@@ -258,15 +267,15 @@ static bool must_end(struct turns *t, struct claim *holder, int64_t now)
     if (ledger_is_throttled(holder) || (next && !choice_is_before(holder, next, now)))
         return true;
     holder->card->holds_floor = false;
-    gate_extend(t, holder, now + ledger_quantum(holder));
+    gate_extend(t, holder, ledger_ends(holder, now));
     return false;
 }
 
 /* One that had the card to itself goes on by turns, and its turn is over. */
 static void begin_turns(struct turns *t, struct card *card, int64_t now)
 {
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         if (c->gate == GATE_OPEN && choice_needs_turn(c))
             gate_grant(t, c, now, now);
     }
@@ -299,8 +308,8 @@ static bool is_free(const struct card *card, const struct share *for_share)
 {
     if (card->holder)
         return false;
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         if (c->share != for_share && gate_is_owing(c))
             return false;
     }
@@ -316,16 +325,20 @@ static void grant(struct turns *t, struct claim *c, int64_t ends, int64_t now)
     gate_grant(t, c, ends, now);
 }
 
-#define EACH_NEEDED(share, c)                                                                      \
-    for (unsigned i_ = 0; i_ < (share)->n; i_++)                                                   \
-        for (struct claim *c = &(share)->claims[i_];                                               \
-             c && choice_needs_turn(c) && c->card->holder != c; c = NULL)
+/* Its claim with this number, if that needs a turn and has none; else NULL. */
+static struct claim *needed(struct share *s, unsigned i)
+{
+    struct claim *c = &s->claims[i];
+    return choice_needs_turn(c) && c->card->holder != c ? c : NULL;
+}
 
 /* It needs a card that it may not have now, or that is not kept for it. */
 static bool lacks_one(struct share *s)
 {
-    EACH_NEEDED(s, c)
-    {
+    for (unsigned i = 0; i < s->n; i++) {
+        struct claim *c = needed(s, i);
+        if (!c)
+            continue;
         if (!c->is_running || c->card->kept != s)
             return true;
     }
@@ -341,25 +354,31 @@ static void give_up_cards(struct turns *t, const struct share *s)
 
 static void grant_all(struct turns *t, struct share *s, int64_t now)
 {
-    int64_t longest = 0;
-    EACH_NEEDED(s, c)
-    {
+    int64_t last = now;
+    for (unsigned i = 0; i < s->n; i++) {
+        struct claim *c = needed(s, i);
+        if (!c)
+            continue;
         if (!is_free(c->card, s))
             return;
-        int64_t quantum = ledger_quantum(c);
-        longest = quantum > longest ? quantum : longest;
+        int64_t ends = ledger_ends(c, now);
+        last = ends > last ? ends : last;
     }
-    EACH_NEEDED(s, c)
-    {
-        grant(t, c, now + (ledger_is_capped(c) ? ledger_quantum(c) : longest), now);
+    for (unsigned i = 0; i < s->n; i++) {
+        struct claim *c = needed(s, i);
+        if (!c)
+            continue;
+        grant(t, c, ledger_is_capped(c) ? ledger_ends(c, now) : last, now);
     }
 }
 
 /* Who has one of the other cards makes way now, so that they become free together. */
 static void begin_gang(struct turns *t, struct share *s, int64_t now)
 {
-    EACH_NEEDED(s, c)
-    {
+    for (unsigned i = 0; i < s->n; i++) {
+        struct claim *c = needed(s, i);
+        if (!c)
+            continue;
         c->card->kept = s;
         if (c->card->holder)
             end_turns(t, c->card->holder->share, now);
@@ -371,8 +390,8 @@ static void begin_gang(struct turns *t, struct share *s, int64_t now)
 static bool is_kept_in_vain(const struct card *card, int64_t now)
 {
     const struct claim *mine = NULL, *next = NULL;
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         if (c->share == card->kept)
             mine = c;
         else if (c->is_running && (!next || choice_is_before(c, next, now)))
@@ -395,7 +414,7 @@ static void give(struct turns *t, struct claim *c, int64_t now)
     if (choice_needs_turn(c) && choice_is_gang(c->share))
         begin_gang(t, c->share, now);
     else if (choice_needs_turn(c))
-        grant(t, c, now + ledger_quantum(c), now);
+        grant(t, c, ledger_ends(c, now), now);
     else if (now >= c->card->contended + LINGER)
         gate_open(t, c);
     else
@@ -415,8 +434,8 @@ static void choose(struct turns *t, struct card *card, int64_t now)
 
 static void set_gates(struct turns *t, const struct card *card, int64_t now)
 {
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         if (c->is_active && c != card->holder && c->gate == GATE_TELL)
             gate_close(t, c, now);
         else if (!c->is_active && (now - c->idle >= GRACE || card->n_active == 0))
@@ -435,44 +454,69 @@ static int64_t due(const struct claim *c, int64_t now)
     return at < other ? at : other;
 }
 
-static int64_t next_call(const struct card *card, int64_t now)
+static void set_next(struct card *card, int64_t now)
 {
-    int64_t first = TURNS_NEVER;
-    EACH_CLAIM(card, c)
-    {
+    card->next = TURNS_NEVER;
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         int64_t at = due(c, now);
-        first = at < first ? at : first;
+        card->next = at < card->next ? at : card->next;
     }
-    return first;
 }
 
 /* --- Steps --- */
 
-#define EACH_CARD(t, card)                                                                         \
-    for (struct card *card = (t)->cards; card < (t)->cards + TURNS_MAX_CARDS; card++)              \
-        if (card->n > 0)
+static bool has_several(const struct card *card)
+{
+    for (size_t i = 0; i < card->n; i++)
+        if (card->claims[i]->share->n > 1)
+            return true;
+    return false;
+}
 
+/* A card is decided upon when something was said about it or its time has come; and all are, when a
+ * container has several of them. */
+static void find_due(struct turns *t, int64_t now)
+{
+    bool all = false;
+    for (unsigned i = 0; i < TURNS_MAX_CARDS; i++) {
+        struct card *card = &t->cards[i];
+        card->is_due = card->is_due || now >= card->next;
+        all = all || (card->is_due && has_several(card));
+    }
+    for (unsigned i = 0; all && i < TURNS_MAX_CARDS; i++)
+        t->cards[i].is_due = t->cards[i].is_due || t->cards[i].n > 0;
+}
+
+typedef void card_fn(struct turns *t, struct card *card, int64_t now);
+
+static void for_each_due(struct turns *t, card_fn *fn, int64_t now)
+{
+    for (unsigned i = 0; i < TURNS_MAX_CARDS; i++)
+        if (t->cards[i].is_due)
+            fn(t, &t->cards[i], now);
+}
+
+static void finish(struct turns *t, struct card *card, int64_t now)
+{
+    set_gates(t, card, now);
+    ledger_watch(card, now);
+    set_next(card, now);
+    card->is_due = false;
+}
+
+/* One after the other, because a container may have several of the cards. */
 int64_t turns_step(struct turns *t, int64_t now)
 {
     int64_t next = TURNS_NEVER;
-    EACH_CARD(t, card)
-    {
-        ledger_charge(card, now);
-        settle(t, card, now);
-    }
-    EACH_CARD(t, card)
-    follow_holder(t, card, now);
-    EACH_CARD(t, card)
-    follow_kept(t, card, now);
-    EACH_CARD(t, card)
-    choose(t, card, now);
-    EACH_CARD(t, card)
-    {
-        set_gates(t, card, now);
-        ledger_watch(card, now);
-        int64_t at = next_call(card, now);
-        next = at < next ? at : next;
-    }
+    find_due(t, now);
+    for_each_due(t, settle, now);
+    for_each_due(t, follow_holder, now);
+    for_each_due(t, follow_kept, now);
+    for_each_due(t, choose, now);
+    for_each_due(t, finish, now);
+    for (unsigned i = 0; i < TURNS_MAX_CARDS; i++)
+        next = t->cards[i].next < next ? t->cards[i].next : next;
     return next == TURNS_NEVER ? -1 : next;
 }
 

@@ -15,6 +15,7 @@ struct rank {
     bool has_waited; /* too long */
     int64_t deficit;
     int64_t waiting; /* since when */
+    int64_t granted; /* its last turn */
     unsigned share;
 };
 
@@ -52,7 +53,10 @@ static unsigned first_of(const struct claim *c, bool is_gang, const struct rank 
 
 static struct rank rank_of(const struct claim *c, int64_t now)
 {
-    struct rank r = {.deficit = c->deficit, .waiting = c->waiting, .share = c->share->id};
+    struct rank r = {.deficit = c->deficit,
+                     .waiting = c->waiting,
+                     .granted = c->granted,
+                     .share = c->share->id};
     bool is_gang = choice_is_gang(c->share);
     for (unsigned i = 0; is_gang && i < c->share->n; i++) {
         const struct claim *other = &c->share->claims[i];
@@ -60,6 +64,7 @@ static struct rank rank_of(const struct claim *c, int64_t now)
             continue;
         r.deficit = other->deficit < r.deficit ? other->deficit : r.deficit;
         r.waiting = other->waiting < r.waiting ? other->waiting : r.waiting;
+        r.granted = other->granted > r.granted ? other->granted : r.granted;
     }
     r.has_waited = r.waiting != TURNS_NEVER && now - r.waiting >= WAIT_MAX;
     r.first = first_of(c, is_gang, &r, now);
@@ -77,6 +82,8 @@ bool choice_is_before(const struct claim *a, const struct claim *b, int64_t now)
         return x.deficit > y.deficit;
     if (x.waiting != y.waiting)
         return x.waiting < y.waiting;
+    if (x.granted != y.granted)
+        return x.granted < y.granted;
     return x.share < y.share;
 }
 
@@ -94,8 +101,8 @@ static bool waits(const struct claim *c)
 
 static bool is_next(const struct claim *c, int64_t now)
 {
-    EACH_CLAIM(c->card, other)
-    {
+    for (size_t i = 0; i < c->card->n; i++) {
+        struct claim *other = c->card->claims[i];
         if (other != c && waits(other) && choice_is_before(other, c, now))
             return false;
     }
@@ -132,8 +139,8 @@ struct claim *choice_next(const struct card *card, int64_t now)
 {
     const struct share *leaving = card->holder ? card->holder->share : NULL;
     struct claim *found = NULL;
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         if (waits(c) && (!found || choice_is_before(c, found, now)) && can_begin(c, leaving, now))
             found = c;
     }

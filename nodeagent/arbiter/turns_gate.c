@@ -24,7 +24,7 @@ static void set_gate(struct turns *t, struct claim *c, enum share_gate gate, int
     c->gate = gate;
     c->ends = ends;
     c->turn++;
-    c->waits = (struct member_set){0};
+    member_set_empty(&c->waits);
     note_change(t, c);
 }
 
@@ -44,7 +44,7 @@ void gate_open(struct turns *t, struct claim *c)
     if (c->gate == GATE_OPEN)
         return;
     leave_turn(c);
-    c->owing = (struct member_set){0};
+    member_set_empty(&c->owing);
     c->waiting = TURNS_NEVER;
     set_gate(t, c, GATE_OPEN, 0);
 }
@@ -66,7 +66,7 @@ void gate_grant(struct turns *t, struct claim *c, int64_t ends, int64_t now)
     c->card->holder = c;
     c->granted = now;
     c->waiting = TURNS_NEVER;
-    c->owing = (struct member_set){0};
+    member_set_empty(&c->owing);
     member_set_add(&c->busy, &c->waits);
     member_set_add(&c->busy, &prompt);
     set_gate(t, c, GATE_TURN, ends);
@@ -95,7 +95,7 @@ void gate_close(struct turns *t, struct claim *c, int64_t now)
     leave_turn(c);
     c->had_turn = c->gate == GATE_TURN;
     c->owing = member_set_without(&c->serving, &c->late);
-    c->busy = (struct member_set){0};
+    member_set_empty(&c->busy);
     c->closed = c->waiting = now;
     set_gate(t, c, GATE_CLOSED, 0);
 }
@@ -155,7 +155,7 @@ void gate_expire(struct claim *c, int64_t now)
     c->sums.overruns += c->had_turn;
     c->strays = c->closed + STRAY;
     member_set_add(&c->late, &c->owing);
-    c->owing = (struct member_set){0};
+    member_set_empty(&c->owing);
 }
 
 int64_t gate_due(const struct claim *c, int64_t now)

@@ -4,6 +4,7 @@
 #define QUANTUM     (20 * TURNS_MS)
 #define QUANTUM_MIN (10 * TURNS_MS)
 #define QUANTUM_MAX (50 * TURNS_MS)
+#define TICK        (5 * TURNS_MS)
 
 /* Neither is kept beyond: a claim that had nothing for long does not get the card for as long, and
  * one whose kernel took a minute is not shut out for an hour. */
@@ -79,8 +80,8 @@ static bool is_working(const struct claim *c, int64_t now)
 
 void ledger_watch(struct card *card, int64_t now)
 {
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         c->is_working = is_working(c, now);
         c->is_stray = c != card->holder && member_set_is_empty(&c->owing);
     }
@@ -98,8 +99,8 @@ static void owe(struct card *card, const struct claim *to, int64_t time)
     unsigned class = to->spec.priority;
     int64_t left = time;
     int64_t weights = card->weights[class];
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         if (c->spec.priority != class || !c->is_running)
             continue;
         int64_t part = left * c->weight / weights;
@@ -126,16 +127,16 @@ static void charge(struct card *card, struct claim *c, int64_t time)
 static void level(struct card *card, unsigned class)
 {
     int64_t sum = 0, n = 0;
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         if (c->spec.priority != class || !c->is_active)
             continue;
         sum += c->deficit;
         n++;
     }
     int64_t mean = n > 1 ? sum / n : 0;
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         if (c->spec.priority == class)
             c->deficit = clamp(c->deficit - mean, -DEFICIT_MAX, DEFICIT_MAX);
     }
@@ -146,15 +147,15 @@ void ledger_charge(struct card *card, int64_t now)
     int64_t since = card->charged;
     if (now <= since)
         return;
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         if (c->is_working)
             charge(card, c, worked_until(c, now) - since);
     }
     for (unsigned class = 0; class < TURNS_CLASSES; class ++)
         level(card, class);
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         pass_windows(c, now);
     }
     card->charged = now;
@@ -176,8 +177,8 @@ static void weigh(struct card *card, unsigned class)
     int64_t percents = 0, n_without = 0;
     card->n_running[class] = 0;
     card->weights[class] = 0;
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         if (c->spec.priority != class)
             continue;
         c->is_running = c->is_active && !ledger_is_throttled(c);
@@ -187,8 +188,8 @@ static void weigh(struct card *card, unsigned class)
         n_without += c->spec.percent == 0;
         card->n_running[class]++;
     }
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         if (c->spec.priority != class || !c->is_running)
             continue;
         c->weight = weight_of(c, percents, n_without);
@@ -199,8 +200,8 @@ static void weigh(struct card *card, unsigned class)
 void ledger_weigh(struct card *card)
 {
     card->n_active = 0;
-    EACH_CLAIM(card, c)
-    {
+    for (size_t i = 0; i < card->n; i++) {
+        struct claim *c = card->claims[i];
         card->n_active += c->is_active;
     }
     for (unsigned class = 0; class < TURNS_CLASSES; class ++)
@@ -219,12 +220,18 @@ void ledger_return(struct claim *c, int64_t now)
         c->deficit = min(c->deficit - min(faded, c->deficit), RETURN_MAX);
 }
 
-int64_t ledger_quantum(const struct claim *c)
+/* The nearest tick, so that turns of several cards end together and wake the agent once. */
+static int64_t nearest_tick(int64_t at)
+{
+    return (at + TICK / 2) / TICK * TICK;
+}
+
+int64_t ledger_ends(const struct claim *c, int64_t now)
 {
     const struct card *card = c->card;
     unsigned class = c->spec.priority;
     int64_t weights = card->weights[class] ? card->weights[class] : 1;
     int64_t time = QUANTUM * c->weight * card->n_running[class] / weights;
-    time = clamp(time, QUANTUM_MIN, QUANTUM_MAX);
-    return ledger_is_capped(c) ? min(time, allowance(c) - c->used) : time;
+    int64_t ends = nearest_tick(now + clamp(time, QUANTUM_MIN, QUANTUM_MAX));
+    return ledger_is_capped(c) ? min(ends, now + allowance(c) - c->used) : ends;
 }

@@ -20,8 +20,8 @@ void ledger_weigh(struct card *card);
 /* The claim is active again: what it had too little or too much of fades while it is idle. */
 void ledger_return(struct claim *c, int64_t now);
 
-/* How long its turn is to be, if it begins now. */
-int64_t ledger_quantum(const struct claim *c);
+/* When its turn is to end, if it begins now. */
+int64_t ledger_ends(const struct claim *c, int64_t now);
 
 /* Has it a bound that holds also when it is alone? */
 bool ledger_is_capped(const struct claim *c);

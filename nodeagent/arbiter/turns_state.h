@@ -70,6 +70,8 @@ struct card {
     struct claim *holder; /* has the turn; NULL: nobody */
     struct share *kept;   /* the card stays free for it until its other cards are */
     bool holds_floor;     /* the holder is of low priority and had to have a turn */
+    bool is_due;          /* something was said, or is to be done, in this step */
+    int64_t next;         /* when it is due by itself; TURNS_NEVER: it is not */
     int64_t charged;      /* up to when its time has been charged */
     int64_t contended;    /* when two were active last */
     int64_t low;          /* since when those of low priority wait; TURNS_NEVER: they do not */
@@ -85,7 +87,3 @@ struct turns {
 };
 
 #define TURNS_NEVER INT64_MAX
-
-#define EACH_CLAIM(of, c)                                                                          \
-    for (size_t i_ = 0; i_ < (of)->n; i_++)                                                        \
-        for (struct claim *c = (of)->claims[i_]; c; c = NULL)

@@ -8,7 +8,7 @@
 
 /* The values of turns.h. */
 
-enum { TURNS_MAX_CARDS = 64, TURNS_MAX_SHARES = 2048 };
+enum { TURNS_MAX_CARDS = 64, TURNS_MAX_SHARES = 3072 };
 
 /* A container's part of one card, as it was promised. */
 struct turns_claim {

@@ -26,6 +26,8 @@
 
 enum { ROOT_MODE = 0700, FOLDER_MODE = 0755 };
 
+static_assert((int)SLOT_MAX <= (int)ARBITER_MAX_SLOTS, "any slot may take turns");
+
 /* mu is held while a folder is made or removed: what is left of one is removed beside another. */
 struct share_folders {
     char *root;

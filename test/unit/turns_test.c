@@ -162,6 +162,7 @@ Test(turns, the_processes_of_a_container_have_its_share_together)
     struct process *p = world_worker(w, 1, 50, 2 * MS), *q = world_worker(w, 2, 50, 2 * MS);
     for (unsigned i = 0; i < 31; i++)
         world_process(w, 2, 0, 0, 2 * MS)->queue = 2;
+    p->queue = 2;
     settle(w);
     world_run(w, 10 * SEC);
     NEAR(w, p, 50);
