@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA: contexts of their own, and each thread's stack of them. Contracts are the driver API's own. */
+#include "sim/cuda_capture.h"
 #include "sim/cuda_pool.h"
 #include "sim/cuda_work.h"
 
@@ -264,6 +265,8 @@ static CUresult synchronize(unsigned int call, CUcontext context)
     struct cuda_call c = {.id = call};
     struct cuda_context *found = NULL;
     CUresult rc = enter_context(&c, context, &found);
+    if (rc == CUDA_SUCCESS)
+        rc = capture_check_context(found);
     if (rc == CUDA_SUCCESS)
         rc = work_wait_context(found);
     if (rc == CUDA_SUCCESS)
