@@ -6,16 +6,16 @@
 
 #define ALLOCATE(kind, handle, bytes, call)                                                        \
     struct charge c;                                                                               \
-    CUresult rc = charge_begin(&c, bytes);                                                         \
+    CUresult rc = charge_begin(&c, kind, bytes);                                                   \
     if (rc == CUDA_SUCCESS)                                                                        \
         rc = call;                                                                                 \
     const uint64_t key = rc == CUDA_SUCCESS ? (uint64_t)(uintptr_t) * (handle) : 0;                \
-    return charge_end(&c, rc, kind, &key)
+    return charge_end(&c, rc, &key)
 
 #define FREE(kind, handle, call)                                                                   \
-    struct ledger_entry e;                                                                         \
-    bool known = charge_free_begin(kind, (uint64_t)(uintptr_t)(handle), &e);                       \
-    return charge_free_end(known, &e, call)
+    struct charge_free f;                                                                          \
+    charge_free_begin(&f, kind, (uint64_t)(uintptr_t)(handle));                                    \
+    return charge_free_end(&f, call)
 
 static uint64_t flat(uint64_t width, uint64_t height, int format, unsigned int channels)
 {

@@ -6,19 +6,20 @@
 
 #include "limiter/device.h"
 #include "limiter/overhead.h"
+#include "limiter/pieces.h"
 #include "limiter/pools.h"
+#include "limiter/real.h"
 #include "limiter/share.h"
 
-/* Assumed, as it is seen with CUDA 11 and later: the card gives out granules of 2 MiB; pieces below
- * 1 MiB share one, in units of 512 bytes. */
-#define GRANULE    (UINT64_C(2) << 20U)
-#define SMALL      (UINT64_C(1) << 20U)
+#define GRANULE    PIECES_GRANULE
+#define SMALL      PIECES_BELOW
 #define SMALL_UNIT UINT64_C(512)
 #define PITCH      UINT64_C(512)
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 
-/* Of each card: the sum of the small pieces, for which granules are taken. */
+/* Of each card: the sum of what is small and has no address, for which granules are taken as if it
+ * lay without gaps. */
 static uint64_t small_bytes[REGION_MAX_CARDS];
 
 static void forget_after_fork(void)
@@ -65,7 +66,7 @@ static void give_small_back(int card, uint64_t bytes)
     (void)pthread_mutex_unlock(&mu);
 }
 
-bool charge_take(int card, uint64_t bytes)
+static bool take(int card, uint64_t bytes)
 {
     if (card < 0)
         return true;
@@ -80,7 +81,7 @@ bool charge_take(int card, uint64_t bytes)
     return share_take(card, bytes);
 }
 
-void charge_give_back(int card, uint64_t bytes)
+static void give_back(int card, uint64_t bytes)
 {
     if (card < 0)
         return;
@@ -90,65 +91,147 @@ void charge_give_back(int card, uint64_t bytes)
         share_give_back(card, round_up(bytes, GRANULE));
 }
 
-CUresult charge_begin_on(struct charge *c, int card, uint64_t bytes)
+/* --- Small pieces with an address --- */
+
+static bool is_piece(unsigned int kind, uint64_t bytes)
 {
-    *c = (struct charge){.bytes = bytes, .card = card};
-    overhead_follow(card);
-    if (charge_take(card, bytes))
+    return kind == LEDGER_POINTER && bytes < SMALL;
+}
+
+static struct piece piece_of(const struct charge *c)
+{
+    return (struct piece){.bytes = c->bytes,
+                          .context = c->context,
+                          .card = c->card,
+                          .is_trial = c->is_trial};
+}
+
+static bool begin_piece(struct charge *c)
+{
+    struct piece p = piece_of(c);
+    bool ok = pieces_begin(&p);
+    c->is_trial = p.is_trial;
+    return ok;
+}
+
+static CUresult end_piece(const struct charge *c, CUresult rc, uint64_t address)
+{
+    const struct piece p = piece_of(c);
+    if (rc == CUDA_SUCCESS && pieces_add(&p, address))
+        return rc;
+    if (rc == CUDA_SUCCESS)
+        (void)real.cuMemFree_v2(address);
+    pieces_refused(&p);
+    return rc != CUDA_SUCCESS ? rc : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* --- */
+
+static CUresult begin(struct charge *c)
+{
+    overhead_follow(c->card);
+    if (is_piece(c->kind, c->bytes) ? begin_piece(c) : take(c->card, c->bytes))
         return CUDA_SUCCESS;
     c->card = -1;
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult charge_begin(struct charge *c, uint64_t bytes)
+CUresult charge_begin_on(struct charge *c, enum ledger_kind kind, int card, uint64_t bytes)
+{
+    *c = (struct charge){.bytes = bytes, .card = card, .kind = (uint8_t)kind};
+    return begin(c);
+}
+
+CUresult charge_begin(struct charge *c, enum ledger_kind kind, uint64_t bytes)
 {
     struct here here;
-    *c = (struct charge){.card = -1};
     CUresult rc = here_now(&here);
-    if (rc == CUDA_SUCCESS)
-        rc = charge_begin_on(c, here.card, bytes);
-    c->context = (uint64_t)(uintptr_t)here.context;
+    *c = (struct charge){.bytes = bytes,
+                         .context = (uint64_t)(uintptr_t)here.context,
+                         .card = rc == CUDA_SUCCESS ? here.card : -1,
+                         .kind = (uint8_t)kind};
+    return rc == CUDA_SUCCESS ? begin(c) : rc;
+}
+
+static CUresult settle(const struct charge *c, CUresult rc, const uint64_t *key)
+{
+    if (is_piece(c->kind, c->bytes))
+        return end_piece(c, rc, rc == CUDA_SUCCESS ? *key : 0);
+    if (rc != CUDA_SUCCESS)
+        give_back(c->card, c->bytes);
     return rc;
 }
 
-CUresult charge_end(const struct charge *c, CUresult rc, enum ledger_kind kind, const uint64_t *key)
+CUresult charge_end(const struct charge *c, CUresult rc, const uint64_t *key)
 {
     if (c->card < 0)
         return rc;
-    if (rc != CUDA_SUCCESS) {
-        charge_give_back(c->card, c->bytes);
+    rc = settle(c, rc, key);
+    if (rc != CUDA_SUCCESS)
         return rc;
-    }
     const struct ledger_entry e = {.key = *key,
                                    .bytes = c->bytes,
                                    .owner = c->context,
-                                   .kind = (uint8_t)kind,
+                                   .kind = c->kind,
                                    .card = (int8_t)c->card,
                                    .holds = 1};
     ledger_put(&e);
     return rc;
 }
 
-bool charge_free_begin(enum ledger_kind kind, uint64_t key, struct ledger_entry *ret)
+void charge_give_back(const struct ledger_entry *e)
 {
-    return ledger_take(kind, key, ret);
+    give_back(e->card, e->bytes);
 }
 
-CUresult charge_free_end(bool known, const struct ledger_entry *e, CUresult rc)
+static bool is_counted_piece(const struct ledger_entry *e)
 {
-    if (known && rc == CUDA_SUCCESS)
-        charge_give_back(e->card, e->bytes);
-    else if (known)
-        ledger_put(e);
+    return is_piece(e->kind, e->bytes) && e->card >= 0;
+}
+
+void charge_free_begin(struct charge_free *f, enum ledger_kind kind, uint64_t key)
+{
+    *f = (struct charge_free){0};
+    f->is_known = ledger_take(kind, key, &f->entry);
+    if (f->is_known && is_counted_piece(&f->entry))
+        f->was_last = pieces_leave(key);
+}
+
+static void stay(const struct charge_free *f)
+{
+    const struct piece p = {.bytes = f->entry.bytes,
+                            .context = f->entry.owner,
+                            .card = f->entry.card};
+    if (is_counted_piece(&f->entry))
+        pieces_stay(&p, f->entry.key, f->was_last);
+    ledger_put(&f->entry);
+}
+
+CUresult charge_free_end(const struct charge_free *f, CUresult rc)
+{
+    if (!f->is_known)
+        return rc;
+    if (rc != CUDA_SUCCESS)
+        stay(f);
+    else if (is_counted_piece(&f->entry))
+        pieces_left(f->entry.card, f->entry.bytes, f->was_last);
+    else
+        charge_give_back(&f->entry);
     return rc;
 }
 
-static void give_entry_back(const struct ledger_entry *e)
+/* The ledger may not be asked meanwhile: the granules of pieces are entries of their own. */
+static void end_entry(const struct ledger_entry *e)
 {
-    charge_give_back(e->card, e->bytes);
+    if (e->kind == LEDGER_GRANULE)
+        pieces_end_granule(e->card);
+    else if (is_counted_piece(e))
+        pieces_end(e->card, e->bytes);
+    else
+        give_back(e->card, e->bytes);
 }
 
 void charge_end_context(uint64_t context)
 {
-    ledger_end(context, give_entry_back);
+    ledger_end(context, end_entry);
 }

@@ -53,11 +53,11 @@ CUresult cuCtxSetLimit(int limit, size_t value)
 {
     struct charge c;
     struct ledger_entry before;
-    CUresult rc = charge_begin(&c, bytes_of(limit, value));
+    CUresult rc = charge_begin(&c, LEDGER_LIMIT, bytes_of(limit, value));
     const uint64_t key = c.context ^ ((uint64_t)(unsigned int)limit << 60U);
     if (rc == CUDA_SUCCESS)
         rc = real.cuCtxSetLimit(limit, value);
     if (rc == CUDA_SUCCESS && ledger_take(LEDGER_LIMIT, key, &before))
-        charge_give_back(before.card, before.bytes);
-    return charge_end(&c, rc, LEDGER_LIMIT, &key);
+        charge_give_back(&before);
+    return charge_end(&c, rc, &key);
 }

@@ -51,8 +51,8 @@ static CUresult ask(struct here *ret)
 {
     CUdevice device = 0;
     CUresult rc = also.cuCtxGetCurrent(&ret->context);
-    int known = rc == CUDA_SUCCESS ? live_contexts_card(ret->context) : -2;
-    if (known != -2) {
+    int known = rc == CUDA_SUCCESS ? live_contexts_card(ret->context) : LIVE_CONTEXTS_UNKNOWN;
+    if (known != LIVE_CONTEXTS_UNKNOWN) {
         ret->card = known;
         return rc;
     }

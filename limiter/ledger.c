@@ -96,13 +96,37 @@ static void erase(struct ledger_entry *e)
     }
 }
 
-/* Without memory for the note it stays counted, for as long as the process lives. */
+/* Locked. Without memory for the note it stays counted, for as long as the process lives. */
+static void put(const struct ledger_entry *e)
+{
+    if (table.n * 2 < table.size || grow())
+        insert(e);
+}
+
 void ledger_put(const struct ledger_entry *e)
 {
     (void)pthread_mutex_lock(&mu);
-    if (table.n * 2 < table.size || grow())
-        insert(e);
+    put(e);
     (void)pthread_mutex_unlock(&mu);
+}
+
+bool ledger_join(const struct ledger_entry *e, bool (*has_ended)(uint64_t owner),
+                 struct ledger_entry *ret_old)
+{
+    *ret_old = (struct ledger_entry){0};
+    (void)pthread_mutex_lock(&mu);
+    struct ledger_entry *there = find(e->kind, e->key);
+    bool is_new = there == NULL || (there->owner != e->owner && has_ended(there->owner));
+    if (there == NULL) {
+        put(e);
+    } else if (is_new) {
+        *ret_old = *there;
+        *there = *e;
+    } else {
+        there->holds += e->holds;
+    }
+    (void)pthread_mutex_unlock(&mu);
+    return is_new;
 }
 
 bool ledger_take(enum ledger_kind kind, uint64_t key, struct ledger_entry *ret)

@@ -19,6 +19,7 @@ enum ledger_kind {
     LEDGER_CONTEXT,
     LEDGER_LIMIT,
     LEDGER_GRAPH,
+    LEDGER_GRANULE,
 };
 
 struct ledger_entry {
@@ -33,6 +34,12 @@ struct ledger_entry {
 
 /* Notes what has been taken already. */
 void ledger_put(const struct ledger_entry *e);
+
+/* Notes it, or adds its holds to those of the entry that is there. True: it is new. What an owner that
+ * has ended left there is taken out, and in ret_old; else its kind is 0. has_ended may not come back
+ * here. */
+bool ledger_join(const struct ledger_entry *e, bool (*has_ended)(uint64_t owner),
+                 struct ledger_entry *ret_old);
 
 /* Takes it out of the ledger. False: it is not there. */
 bool ledger_take(enum ledger_kind kind, uint64_t key, struct ledger_entry *ret);

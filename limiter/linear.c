@@ -10,10 +10,10 @@
 CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
 {
     struct charge c;
-    CUresult rc = charge_begin(&c, bytes);
+    CUresult rc = charge_begin(&c, LEDGER_POINTER, bytes);
     if (rc == CUDA_SUCCESS)
         rc = real.cuMemAlloc_v2(pointer, bytes);
-    return charge_end(&c, rc, LEDGER_POINTER, pointer);
+    return charge_end(&c, rc, pointer);
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,
@@ -23,26 +23,26 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, s
     uint64_t bytes = 0;
     if (__builtin_mul_overflow(charge_pitch(width), height, &bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult rc = charge_begin(&c, bytes);
+    CUresult rc = charge_begin(&c, LEDGER_POINTER, bytes);
     if (rc == CUDA_SUCCESS)
         rc = real.cuMemAllocPitch_v2(pointer, pitch, width, height, element);
-    return charge_end(&c, rc, LEDGER_POINTER, pointer);
+    return charge_end(&c, rc, pointer);
 }
 
 CUresult cuMemFree_v2(CUdeviceptr pointer)
 {
-    struct ledger_entry e;
-    bool known = charge_free_begin(LEDGER_POINTER, pointer, &e);
-    return charge_free_end(known, &e, real.cuMemFree_v2(pointer));
+    struct charge_free f;
+    charge_free_begin(&f, LEDGER_POINTER, pointer);
+    return charge_free_end(&f, real.cuMemFree_v2(pointer));
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flags)
 {
     struct charge c;
-    CUresult rc = charge_begin(&c, bytes);
+    CUresult rc = charge_begin(&c, LEDGER_POINTER, bytes);
     if (rc == CUDA_SUCCESS)
         rc = real.cuMemAllocManaged(pointer, bytes, flags);
-    return charge_end(&c, rc, LEDGER_POINTER, pointer);
+    return charge_end(&c, rc, pointer);
 }
 
 /* --- With words of 32 bits, which the driver still has --- */
@@ -50,13 +50,13 @@ CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flag
 static CUresult end_v1(const struct charge *c, CUresult rc, const CUdeviceptr_v1 *pointer)
 {
     const uint64_t key = rc == CUDA_SUCCESS ? *pointer : 0;
-    return charge_end(c, rc, LEDGER_POINTER, &key);
+    return charge_end(c, rc, &key);
 }
 
 CUresult cuMemAlloc(CUdeviceptr_v1 *pointer, unsigned int bytes)
 {
     struct charge c;
-    CUresult rc = charge_begin(&c, bytes);
+    CUresult rc = charge_begin(&c, LEDGER_POINTER, bytes);
     if (rc == CUDA_SUCCESS)
         rc = real.cuMemAlloc(pointer, bytes);
     return end_v1(&c, rc, pointer);
@@ -66,7 +66,7 @@ CUresult cuMemAllocPitch(CUdeviceptr_v1 *pointer, unsigned int *pitch, unsigned 
                          unsigned int height, unsigned int element)
 {
     struct charge c;
-    CUresult rc = charge_begin(&c, charge_pitch(width) * height);
+    CUresult rc = charge_begin(&c, LEDGER_POINTER, charge_pitch(width) * height);
     if (rc == CUDA_SUCCESS)
         rc = real.cuMemAllocPitch(pointer, pitch, width, height, element);
     return end_v1(&c, rc, pointer);
@@ -74,9 +74,9 @@ CUresult cuMemAllocPitch(CUdeviceptr_v1 *pointer, unsigned int *pitch, unsigned 
 
 CUresult cuMemFree(CUdeviceptr_v1 pointer)
 {
-    struct ledger_entry e;
-    bool known = charge_free_begin(LEDGER_POINTER, pointer, &e);
-    return charge_free_end(known, &e, real.cuMemFree(pointer));
+    struct charge_free f;
+    charge_free_begin(&f, LEDGER_POINTER, pointer);
+    return charge_free_end(&f, real.cuMemFree(pointer));
 }
 
 /* --- Answers --- */

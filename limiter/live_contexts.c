@@ -79,7 +79,7 @@ int live_contexts_card(CUcontext context)
 {
     (void)pthread_mutex_lock(&mu);
     unsigned int at = context != NULL ? find(context) : MAX_CONTEXTS;
-    int card = at < MAX_CONTEXTS ? contexts[at].card : -2;
+    int card = at < MAX_CONTEXTS ? contexts[at].card : LIVE_CONTEXTS_UNKNOWN;
     (void)pthread_mutex_unlock(&mu);
     return card;
 }

@@ -11,7 +11,8 @@ void live_contexts_remove(CUcontext context);
 
 /* The only one that there is; NULL: there are more, or none. */
 CUcontext live_contexts_only(void);
-/* The card of a context; -2: it is not known. */
+enum { LIVE_CONTEXTS_UNKNOWN = -2 };
+/* The card of a context. */
 int live_contexts_card(CUcontext context);
 
 /* Waits for all work of the contexts on a card. The calling thread's context is another one afterwards. */

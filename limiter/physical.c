@@ -31,7 +31,7 @@ static void hold(CUmemGenericAllocationHandle handle, int more)
 {
     struct ledger_entry e;
     if (ledger_hold(LEDGER_PHYSICAL, handle, more, &e) == 0)
-        charge_give_back(e.card, e.bytes);
+        charge_give_back(&e);
 }
 
 static int card_of(const struct physical_props *props)
@@ -47,10 +47,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
     struct charge c;
     if (!share_is_attached())
         return CUDA_ERROR_NOT_INITIALIZED;
-    CUresult rc = charge_begin_on(&c, card_of(props), bytes);
+    CUresult rc = charge_begin_on(&c, LEDGER_PHYSICAL, card_of(props), bytes);
     if (rc == CUDA_SUCCESS)
         rc = real.cuMemCreate(handle, bytes, props, flags);
-    return charge_end(&c, rc, LEDGER_PHYSICAL, handle);
+    return charge_end(&c, rc, handle);
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)

@@ -95,7 +95,8 @@ struct usage {
     uint32_t pad;
     uint32_t reach; /* (atomic) slots from here on were never used */
     uint64_t lock;  /* (atomic) word_lock.h */
-    uint64_t reserved[12];
+    uint64_t trial; /* (atomic) the same, of who tries what may pass a limit by a granule */
+    uint64_t reserved[11];
     struct usage_process processes[REGION_MAX_PROCESSES];
     /* (atomic) What each process has of each card, its context included. */
     uint64_t taken[REGION_MAX_CARDS][REGION_MAX_PROCESSES];

@@ -19,6 +19,7 @@ static const uint32_t nothing = 0;
 const uint32_t *share_heed = &nothing;
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t trial_mu = PTHREAD_MUTEX_INITIALIZER; /* of who has usage's word `trial` */
 
 /* Written with mu held; what is behind is_open and is_attached is fixed while they are set. */
 static struct {
@@ -66,6 +67,7 @@ static void forget_after_fork(void)
     self.refused = false;
     __atomic_store_n(&share_heed, &nothing, __ATOMIC_RELAXED);
     (void)pthread_mutex_init(&mu, NULL);
+    (void)pthread_mutex_init(&trial_mu, NULL);
 }
 
 __attribute__((constructor)) static void watch_forks(void)
@@ -361,6 +363,19 @@ void share_give_back(int card, uint64_t bytes)
 {
     if (share_is_attached())
         add64(own_word(card), UINT64_C(0) - bytes);
+}
+
+/* Attached, as it has taken something. */
+void share_trial_begin(void)
+{
+    (void)pthread_mutex_lock(&trial_mu);
+    word_lock(&self.usage->trial, &self.own);
+}
+
+void share_trial_end(void)
+{
+    word_unlock(&self.usage->trial);
+    (void)pthread_mutex_unlock(&trial_mu);
 }
 
 /* --- What is told of it, without the lock --- */

@@ -42,6 +42,10 @@ bool share_take(int card, uint64_t bytes);
 void share_take_anyway(int card, uint64_t bytes);
 void share_give_back(int card, uint64_t bytes);
 
+/* Between them no other thread of the container's processes is between them. */
+void share_trial_begin(void);
+void share_trial_end(void);
+
 /* What all processes of the container have of a card together, those not counted that have ended. */
 uint64_t share_taken(int card);
 

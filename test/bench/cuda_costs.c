@@ -18,11 +18,7 @@
 
 #include "sim/cuda.h"
 
-int cuLaunchKernel(void *f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-                   unsigned int by, unsigned int bz, unsigned int shared, void *stream,
-                   void **params, void **extra);
-
-enum { ROUNDS = 201, CALLS = 500, BYTES = 2 << 20 };
+enum { ROUNDS = 201, CALLS = 500, BYTES = 2 << 20, SMALL = 64 << 10 };
 
 static double now_ns(void)
 {
@@ -43,12 +39,22 @@ static double median(double *values)
     return values[ROUNDS / 2];
 }
 
-static void allocate(CUdeviceptr *pointers)
+static void allocate_each(CUdeviceptr *pointers, size_t bytes)
 {
     for (unsigned int i = 0; i < CALLS; i++) {
-        if (cuMemAlloc_v2(&pointers[i], BYTES) != 0)
+        if (cuMemAlloc_v2(&pointers[i], bytes) != 0)
             exit(3);
     }
+}
+
+static void allocate(CUdeviceptr *pointers)
+{
+    allocate_each(pointers, BYTES);
+}
+
+static void allocate_small(CUdeviceptr *pointers)
+{
+    allocate_each(pointers, SMALL);
 }
 
 static void let_go(CUdeviceptr *pointers)
@@ -74,7 +80,7 @@ static double once(void (*run)(CUdeviceptr *), CUdeviceptr *pointers)
 static int calls(void)
 {
     static CUdeviceptr pointers[CALLS];
-    static double took[3][ROUNDS];
+    static double took[5][ROUNDS];
     CUcontext context = NULL;
     double begin = now_ns();
     if (cuInit(0) != 0)
@@ -86,9 +92,12 @@ static int calls(void)
         took[0][i] = once(allocate, pointers);
         took[1][i] = once(let_go, pointers);
         took[2][i] = once(launch, pointers);
+        took[3][i] = once(allocate_small, pointers);
+        took[4][i] = once(let_go, pointers);
     }
-    (void)printf("alloc %.1f free %.1f launch %.2f init %.0f\n", median(took[0]), median(took[1]),
-                 median(took[2]), init);
+    (void)printf("alloc %.1f free %.1f launch %.2f small %.1f small-free %.1f init %.0f\n",
+                 median(took[0]), median(took[1]), median(took[2]), median(took[3]),
+                 median(took[4]), init);
     return 0;
 }
 

@@ -56,8 +56,9 @@ def measure_calls(folder):
         found["bare"].append(costs(*bare))
         found["ours"].append(costs(*ours))
     without, with_it = medians(found["bare"]), medians(found["ours"])
-    for what, aim in (("alloc", "+ 150"), ("free", ""), ("launch", "+ 5")):
-        show("limiter", f"{what}: the driver alone → behind the limiter", f"{without[what]:.1f} → {with_it[what]:.1f} ns", aim)
+    names = {"alloc": "cuMemAlloc of 2 MiB", "free": "its cuMemFree", "small": "cuMemAlloc of 64 KiB", "small-free": "its cuMemFree", "launch": "cuLaunchKernel"}
+    for what, aim in (("alloc", "+ 150"), ("free", ""), ("small", "+ 150"), ("small-free", ""), ("launch", "+ 5")):
+        show("limiter", f"{names[what]}: the driver alone → behind the limiter", f"{without[what]:.1f} → {with_it[what]:.1f} ns", aim)
     show("limiter", "cuInit behind the limiter", f"{with_it['init'] / 1e3:.0f} µs", "1000")
 
 

@@ -116,6 +116,47 @@ def test_small_allocations_take_granules_together(h100, container):
     assert one.taken() == {}
 
 
+def small(worker, mib):
+    """Fills granules of 2 MiB with pieces of 64 KiB, and leaves one of each granule: the addresses."""
+    return worker.says(f"(lambda p: [a for i, a in enumerate(p) if i % 32 == 0 or cu('cuMemFree_v2', a)])([cu.alloc(64 << 10) for _ in range({mib * 16})])")
+
+
+def test_a_piece_that_stays_keeps_its_granule(h100, container):
+    one = container(h100, 100)
+    worker, before = one.worker(), used()
+    left = small(worker, 60)
+    assert len(left) == 30 and sum(one.taken().values()) == 60 * MIB == used() - before
+    assert worker.says(f"cu.alloc({41 * MIB})") == -OUT_OF_MEMORY
+    assert worker.says(f"[cu('cuMemFree_v2', a) for a in {left}]") == [None] * 30
+    assert one.taken() == {}
+
+
+def test_rounds_of_small_pieces_never_have_more_of_the_card_than_the_share(h100, container):
+    one = container(h100, 100)
+    worker, before = one.worker(), used()
+    for _ in range(4):
+        small(worker, 60)
+        assert used() - before <= 100 * MIB
+    assert used() - before == 100 * MIB == sum(one.taken().values())
+
+
+def test_at_the_limit_a_piece_goes_where_there_is_room_for_it(h100, container):
+    one = container(h100, 4)
+    worker = one.worker()
+    assert worker.says(f"cu.alloc({2 * MIB}) > 0 and [cu.alloc(300 << 10) > 0 for _ in range(6)]") == [True] * 6
+    assert worker.says("cu.alloc(300 << 10)") == -OUT_OF_MEMORY, "there is room for none of that size"
+    assert worker.says("cu.alloc(1 << 10) > 0 and cu.alloc(200 << 10) > 0")
+    assert sum(one.taken().values()) == 4 * MIB
+
+
+def test_small_pieces_end_with_their_context(h100, container):
+    one = container(h100, 100)
+    worker = one.worker()
+    small(worker, 20)
+    assert worker.says("cu('cuDevicePrimaryCtxRelease_v2', 0)") is None
+    assert one.taken() == {}
+
+
 @pytest.mark.parametrize("call", [f"cu.alloc({2**64 - 1})", f"cu('cuMemAllocPitch_v2', c.c_uint64, c.c_size_t, {2**63}, {2**40}, 4)"])
 def test_sizes_that_no_card_has_are_out_of_memory(h100, container, call):
     one = container(h100, 1000)
