@@ -9,6 +9,10 @@
 
 #include "sim/cuda_abi.h"
 #include "sim/cuda_array_abi.h"
+#include "sim/cuda_capture_abi.h"
+#include "sim/cuda_context_abi.h"
+#include "sim/cuda_device_abi.h"
+#include "sim/cuda_graph_abi.h"
 #include "sim/cuda_memory_abi.h"
 
 enum {
@@ -32,6 +36,7 @@ enum {
     CUDA_ERROR_FILE_NOT_FOUND = 301,
     CUDA_ERROR_OPERATING_SYSTEM = 304,
     CUDA_ERROR_INVALID_HANDLE = 400,
+    CUDA_ERROR_ILLEGAL_STATE = 401,
     CUDA_ERROR_NOT_FOUND = 500,
     CUDA_ERROR_NOT_READY = 600,
     CUDA_ERROR_ILLEGAL_ADDRESS = 700,
@@ -46,6 +51,16 @@ enum {
     CUDA_ERROR_NOT_SUPPORTED = 801,
     CUDA_ERROR_SYSTEM_NOT_READY = 802,
     CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803,
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+    CUDA_ERROR_STREAM_CAPTURE_MERGE = 902,
+    CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
+    CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
+    CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905,
+    CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
+    CUDA_ERROR_CAPTURED_EVENT = 907,
+    CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908,
+    CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE = 910,
     CUDA_ERROR_UNKNOWN = 999,
 };
 
@@ -128,6 +143,7 @@ CUDA_API CUresult cuCtxSetCurrent(CUcontext context);
 CUDA_API CUresult cuCtxGetCurrent(CUcontext *context);
 CUDA_API CUresult cuCtxGetDevice(CUdevice *device);
 CUDA_API CUresult cuCtxGetFlags(unsigned int *flags);
+CUDA_API CUresult cuCtxSynchronize(void);
 CUDA_API CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version);
 
 /* memory */
@@ -240,7 +256,6 @@ typedef struct {
 } CUlaunchConfig;
 
 /* streams */
-CUDA_API CUresult cuCtxSynchronize(void);
 CUDA_API CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest);
 CUDA_API CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
 CUDA_API CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority);

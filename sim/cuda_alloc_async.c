@@ -8,6 +8,7 @@
  */
 #include <stdlib.h>
 
+#include "sim/cuda_capture.h"
 #include "sim/cuda_pool.h"
 #include "sim/cuda_work.h"
 
@@ -31,6 +32,8 @@ static CUresult allocate_in(unsigned int call, size_t bytes, CUstream stream, CU
     struct cuda_context *context = NULL;
     struct stream *s = NULL;
     CUresult rc = work_enter(&c, stream, &context, &s);
+    if (rc == CUDA_SUCCESS && s->capture != NULL)
+        rc = capture_refuse(s);
     if (rc == CUDA_SUCCESS)
         rc = allocate(pool_current(s->work->context->device), bytes, s, ret);
     cuda_args(&c, "%zu", bytes);
@@ -54,6 +57,8 @@ static CUresult allocate_from(unsigned int call, size_t bytes, CUmemoryPool pool
     struct cuda_context *context = NULL;
     struct stream *s = NULL;
     CUresult rc = work_enter(&c, stream, &context, &s);
+    if (rc == CUDA_SUCCESS && s->capture != NULL)
+        rc = capture_refuse(s);
     struct pool *p = rc == CUDA_SUCCESS ? pool_find(pool) : NULL;
     if (rc == CUDA_SUCCESS)
         rc = p != NULL ? allocate(p, bytes, s, ret) : CUDA_ERROR_INVALID_VALUE;
@@ -133,6 +138,8 @@ static CUresult free_at(unsigned int call, CUdeviceptr pointer, CUstream stream)
     struct cuda_context *context = NULL;
     struct stream *s = NULL;
     CUresult rc = work_enter(&c, stream, &context, &s);
+    if (rc == CUDA_SUCCESS && s->capture != NULL)
+        rc = capture_refuse(s);
     if (rc == CUDA_SUCCESS)
         rc = free_in(s, pointer);
     return context_leave(&c, context, rc);

@@ -45,7 +45,7 @@ static CUresult new_block(struct arena *arena, uint64_t bytes, struct block **re
     CUresult rc = b != NULL ? chunk_new(arena->device, bytes, /* file= */ NULL, &b->chunk)
                             : CUDA_ERROR_OUT_OF_MEMORY;
     if (rc == CUDA_SUCCESS) {
-        b->base = chunk_map(b->chunk, /* low= */ false);
+        b->base = chunk_map(b->chunk, arena->is_low);
         if (b->base == NULL) {
             chunk_let_go(b->chunk);
             rc = CUDA_ERROR_OUT_OF_MEMORY;

@@ -30,6 +30,7 @@ struct arena {
     CUdevice ordinal;
     const struct cuda_device *device; /* of that ordinal */
     struct cuda_context *context;
+    bool is_low; /* its addresses are of 32 bits */
     struct allocation *allocations;
     struct block *blocks;
 };

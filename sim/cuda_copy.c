@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/cuda_capture.h"
 #include "sim/cuda_reach.h"
 #include "sim/cuda_work.h"
 
@@ -53,13 +54,19 @@ static CUresult submit(struct stream *s, const struct transfer *as, bool stage, 
     if (t == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *t = *as;
-    t->item = (struct work_item){.kind = WORK_INSTANT, .perform = perform};
+    t->item = (struct work_item){
+        .kind = WORK_INSTANT,
+        .perform = perform,
+        .bytes = sizeof(*t),
+        .node_type = as->width > 0 ? CU_GRAPH_NODE_TYPE_MEMSET : CU_GRAPH_NODE_TYPE_MEMCPY,
+    };
     if (stage) {
         memcpy(t->staged, (const void *)(uintptr_t)as->from, as->bytes);
         t->from = (uintptr_t)t->staged;
     }
+    bool is_done = s->capture == NULL;
     CUresult rc = work_submit(s, &t->item);
-    return rc == CUDA_SUCCESS && waits ? work_wait_stream(s) : rc;
+    return rc == CUDA_SUCCESS && waits && is_done ? work_wait_stream(s) : rc;
 }
 
 /* --- Copies --- */
@@ -74,7 +81,8 @@ static CUresult copy_in(struct stream *s, const struct way *way, struct transfer
     if (!reach_find(t->to, t->bytes, way->to, /* writes= */ true, &t->to_pageable) ||
         !reach_find(t->from, t->bytes, way->from, /* writes= */ false, &t->from_pageable))
         return CUDA_ERROR_INVALID_VALUE;
-    bool stage = way->is_async && t->from_pageable && !t->to_pageable && t->bytes <= STAGED;
+    bool stage = way->is_async && t->from_pageable && !t->to_pageable && t->bytes <= STAGED &&
+                 s->capture == NULL;
     bool within = range_find(t->to) != NULL && range_find(t->from) != NULL;
     bool waits = way->is_async ? (t->to_pageable || t->from_pageable) && !stage : !within;
     return submit(s, t, stage, waits);
@@ -88,6 +96,8 @@ static CUresult copy(unsigned int call, const struct way *way, uint64_t to, uint
     struct stream *s = NULL;
     struct transfer t = {.to = to, .from = from, .bytes = bytes};
     CUresult rc = work_enter(&c, stream, &context, &s);
+    if (rc == CUDA_SUCCESS && !way->is_async)
+        rc = capture_check_wait(s);
     if (rc == CUDA_SUCCESS && bytes > 0)
         rc = copy_in(s, way, &t);
     return context_leave(&c, context, rc);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "sim/cuda_array.h"
+#include "sim/cuda_capture.h"
 #include "sim/cuda_reach.h"
 #include "sim/cuda_work.h"
 
@@ -179,11 +180,15 @@ static CUresult submit(struct stream *s, const struct box *as, bool is_async)
     if (b == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *b = *as;
-    b->item = (struct work_item){.kind = WORK_INSTANT, .perform = perform};
+    b->item = (struct work_item){.kind = WORK_INSTANT,
+                                 .perform = perform,
+                                 .bytes = sizeof(*b),
+                                 .node_type = CU_GRAPH_NODE_TYPE_MEMCPY};
     bool within = is_on_device(&as->to) && is_on_device(&as->from);
     bool waits = is_async ? as->to.is_pageable || as->from.is_pageable : !within;
+    bool is_done = s->capture == NULL;
     CUresult rc = work_submit(s, &b->item);
-    return rc == CUDA_SUCCESS && waits ? work_wait_stream(s) : rc;
+    return rc == CUDA_SUCCESS && waits && is_done ? work_wait_stream(s) : rc;
 }
 
 static CUresult copy_in(struct stream *s, struct box *b, bool is_async)
@@ -202,6 +207,8 @@ static CUresult copy(unsigned int call, struct box *b, CUstream stream, bool is_
     struct cuda_context *context = NULL;
     struct stream *s = NULL;
     CUresult rc = work_enter(&c, stream, &context, &s);
+    if (rc == CUDA_SUCCESS && !is_async)
+        rc = capture_check_wait(s);
     if (rc == CUDA_SUCCESS)
         rc = b != NULL ? copy_in(s, b, is_async) : CUDA_ERROR_INVALID_VALUE;
     return context_leave(&c, context, rc);

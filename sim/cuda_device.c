@@ -134,46 +134,6 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
     return cuda_leave(&c, rc);
 }
 
-/* --- Attributes --- */
-
-static CUresult attribute(const struct cuda_device *d, int which, int *ret)
-{
-    struct hw_gpu gpu;
-    CUresult rc = cuda_gpu_now(d, &gpu);
-    const int values[] = {
-        [CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = 1024,
-        [CU_DEVICE_ATTRIBUTE_WARP_SIZE] = 32,
-        [CU_DEVICE_ATTRIBUTE_CLOCK_RATE] = (int)d->model->clock_sm_mhz * 1000,
-        [CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] = (int)d->model->sms,
-        [CU_DEVICE_ATTRIBUTE_INTEGRATED] = 0,
-        [CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY] = 1,
-        [CU_DEVICE_ATTRIBUTE_COMPUTE_MODE] = rc == CUDA_SUCCESS ? (int)gpu.compute_mode : 0,
-        [CU_DEVICE_ATTRIBUTE_ECC_ENABLED] = rc == CUDA_SUCCESS ? (int)gpu.ecc_current : 0,
-        [CU_DEVICE_ATTRIBUTE_PCI_BUS_ID] = (int)d->bus,
-        [CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID] = (int)d->device,
-        [CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE] = (int)d->model->clock_memory_mhz * 1000,
-        [CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING] = 1,
-        [CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID] = (int)d->domain,
-        [CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = (int)d->model->cc_major,
-        [CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR] = (int)d->model->cc_minor,
-    };
-    if (which <= 0 || which >= (int)(sizeof(values) / sizeof(values[0])))
-        return CUDA_ERROR_INVALID_VALUE;
-    *ret = values[which];
-    return rc;
-}
-
-/* An attribute without a value here is 0 below the last one that has one, and INVALID_VALUE above
- * it: not there yet. */
-CUresult cuDeviceGetAttribute(int *value, int which, CUdevice device)
-{
-    struct cuda_call c = {.id = CALL_cuDeviceGetAttribute};
-    CUresult rc = enter_device(&c, device, value);
-    if (rc == CUDA_SUCCESS)
-        rc = attribute(cuda_device_at(device), which, value);
-    return cuda_leave(&c, rc);
-}
-
 /* --- Addresses --- */
 
 CUresult cuDeviceGetPCIBusId(char *id, int len, CUdevice device)

@@ -2,6 +2,7 @@
 /* CUDA: events. Contracts are the driver API's own. */
 #include <stdlib.h>
 
+#include "sim/cuda_capture.h"
 #include "sim/cuda_handle.h"
 #include "sim/cuda_pool.h"
 #include "sim/cuda_work.h"
@@ -21,7 +22,8 @@ struct event {
     struct work *work; /* its context's */
     void *handle;
     unsigned int flags;
-    struct mark *mark; /* the last record; NULL: none */
+    struct mark *mark;        /* the last record; NULL: none */
+    struct captured captured; /* that record, if it was in a captured stream */
 };
 
 /* Of a stream that records an event, or waits for a record. */
@@ -42,6 +44,7 @@ static void free_event(struct event *e)
 {
     handle_end(e->handle);
     unref(e->mark);
+    capture_drop_event(&e->captured);
     free(e);
 }
 
@@ -162,6 +165,19 @@ static CUresult submit(struct stream *s, struct mark *mark, const struct work_it
     return work_submit(s, &i->item);
 }
 
+static CUresult record_captured(struct event *e, struct stream *s)
+{
+    struct captured now = {0};
+    CUresult rc = capture_record(s, &now);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    unref(e->mark);
+    capture_drop_event(&e->captured);
+    e->mark = NULL;
+    e->captured = now;
+    return CUDA_SUCCESS;
+}
+
 static CUresult record(struct event *e, struct stream *s)
 {
     static const struct work_item as = {.kind = WORK_INSTANT,
@@ -170,11 +186,17 @@ static CUresult record(struct event *e, struct stream *s)
                                         .end = end_record};
     if (s->work != e->work)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (s->capture != NULL)
+        return record_captured(e, s);
+    CUresult rc = capture_check_legacy(s);
+    if (rc != CUDA_SUCCESS)
+        return rc;
     struct mark *m = calloc(1, sizeof(*m));
     if (m == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     m->refs = 1;
     unref(e->mark);
+    capture_drop_event(&e->captured);
     e->mark = m;
     return submit(s, m, &as);
 }
@@ -216,13 +238,25 @@ CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned in
     return record_in(CALL_cuEventRecordWithFlags_ptsz, event, work_own_stream(stream), flags);
 }
 
-/* An event that was never recorded is nothing to wait for. */
-static CUresult wait_in(unsigned int call, CUstream stream, CUevent event, unsigned int flags)
+/* An event that was never recorded is nothing to wait for. A captured stream waits for events of its
+ * capture alone. */
+static CUresult wait_for_record(struct stream *s, const struct event *e)
 {
     static const struct work_item as = {.kind = WORK_INSTANT,
                                         .is_ready = is_recorded,
                                         .perform = perform_wait,
                                         .end = end_wait};
+    if (e->captured.capture != NULL)
+        return capture_join(s, &e->captured);
+    if (e->mark == NULL)
+        return CUDA_SUCCESS;
+    if (s->capture != NULL)
+        return capture_refuse_with(s, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+    return submit(s, e->mark, &as);
+}
+
+static CUresult wait_in(unsigned int call, CUstream stream, CUevent event, unsigned int flags)
+{
     struct cuda_call c = {.id = call};
     struct cuda_context *context = NULL;
     struct event *e = NULL;
@@ -232,8 +266,8 @@ static CUresult wait_in(unsigned int call, CUstream stream, CUevent event, unsig
         rc = work_find_stream(context, stream, &s);
     if (rc == CUDA_SUCCESS && flags != 0)
         rc = CUDA_ERROR_INVALID_VALUE;
-    if (rc == CUDA_SUCCESS && e->mark != NULL)
-        rc = submit(s, e->mark, &as);
+    if (rc == CUDA_SUCCESS)
+        rc = wait_for_record(s, e);
     return context_leave(&c, context, rc);
 }
 
@@ -249,12 +283,29 @@ CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned int fla
 
 /* --- Asking --- */
 
+/* Whoever asks when a captured event was invalidates its capture. */
+static CUresult check_recorded(const struct event *e)
+{
+    if (e->captured.capture == NULL)
+        return CUDA_SUCCESS;
+    (void)capture_invalidate(e->captured.capture, CUDA_SUCCESS);
+    return CUDA_ERROR_CAPTURED_EVENT;
+}
+
+static CUresult check_waiting(const struct event *e)
+{
+    CUresult rc = check_recorded(e);
+    return rc == CUDA_SUCCESS ? capture_check_unsafe() : rc;
+}
+
 CUresult cuEventQuery(CUevent event)
 {
     struct cuda_call c = {.id = CALL_cuEventQuery};
     struct cuda_context *context = NULL;
     struct event *e = NULL;
     CUresult rc = enter(&c, event, &context, &e);
+    if (rc == CUDA_SUCCESS)
+        rc = check_waiting(e);
     if (rc == CUDA_SUCCESS)
         rc = e->work->error;
     if (rc == CUDA_SUCCESS && e->mark != NULL && !e->mark->done)
@@ -286,6 +337,8 @@ CUresult cuEventSynchronize(CUevent event)
     struct event *e = NULL;
     CUresult rc = enter(&c, event, &context, &e);
     if (rc == CUDA_SUCCESS)
+        rc = check_waiting(e);
+    if (rc == CUDA_SUCCESS)
         rc = wait_for(e);
     if (rc == CUDA_SUCCESS)
         pool_trim_all();
@@ -315,6 +368,10 @@ static CUresult elapsed(unsigned int call, float *ms, CUevent start, CUevent end
         rc = CUDA_ERROR_INVALID_HANDLE;
     if (rc == CUDA_SUCCESS && ms == NULL)
         rc = CUDA_ERROR_INVALID_VALUE;
+    if (rc == CUDA_SUCCESS)
+        rc = check_recorded(from);
+    if (rc == CUDA_SUCCESS)
+        rc = check_recorded(to);
     if (rc == CUDA_SUCCESS && says_errors)
         rc = from->work->error;
     if (rc == CUDA_SUCCESS)

@@ -17,6 +17,9 @@ enum handle_kind {
     HANDLE_ARRAY,
     HANDLE_MIPMAPPED,
     HANDLE_EXTERNAL,
+    HANDLE_GRAPH,
+    HANDLE_NODE,
+    HANDLE_EXEC,
 };
 
 /* A handle of an object; NULL where there is no memory. */

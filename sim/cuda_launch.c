@@ -100,7 +100,10 @@ static CUresult submit(struct stream *s, uint64_t ns)
     struct work_item *item = malloc(sizeof(*item));
     if (item == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *item = (struct work_item){.kind = WORK_KERNEL, .left_ns = ns};
+    *item = (struct work_item){.kind = WORK_KERNEL,
+                               .left_ns = ns,
+                               .bytes = sizeof(*item),
+                               .node_type = CU_GRAPH_NODE_TYPE_KERNEL};
     return work_submit(s, item);
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "sim/cuda_capture.h"
 #include "sim/cuda_handle.h"
 
 static struct work *works;
@@ -51,6 +52,7 @@ static void free_if_over(struct stream *s)
 
 void queue_end_stream(struct stream *s)
 {
+    capture_forget_stream(s);
     handle_end(s->handle);
     s->handle = NULL;
     s->ended = true;
@@ -84,7 +86,7 @@ void queue_add(struct stream *s, struct work_item *item)
     s->work->pending++;
 }
 
-static void end_item(struct work_item *item)
+void queue_end_item(struct work_item *item)
 {
     if (item->end != NULL)
         item->end(item);
@@ -99,7 +101,7 @@ static void pop(struct stream *s)
         s->last = &s->first;
     s->count--;
     s->work->pending--;
-    end_item(item);
+    queue_end_item(item);
 }
 
 static void notify(struct work *w)
@@ -282,7 +284,7 @@ static void drop(struct stream *s)
         *from = item->next;
         s->count--;
         s->work->pending--;
-        end_item(item);
+        queue_end_item(item);
     }
     s->last = from;
 }
@@ -299,6 +301,8 @@ static void unlink_work(const struct work *w)
 static void end_work(struct context_part *part)
 {
     struct work *w = (struct work *)part;
+    for (struct stream *s = w->streams; s != NULL; s = s->next)
+        capture_forget_stream(s);
     w->context->work = NULL;
     w->ended = true;
     unlink_work(w);
@@ -311,6 +315,20 @@ static void end_work(struct context_part *part)
         w->wake(w);
     (void)pthread_cond_signal(&w->host_wake);
     queue_unref(w);
+}
+
+struct work *queue_first(void)
+{
+    return works;
+}
+
+uint64_t queue_thread(void)
+{
+    static _Atomic uint64_t last;
+    static _Thread_local uint64_t own;
+    if (own == 0)
+        own = atomic_fetch_add(&last, 1) + 1;
+    return own;
 }
 
 struct work *queue_of(struct cuda_context *context)

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "sim/cuda_context.h"
+#include "sim/cuda_graph.h"
 #include "sim/cuda_timeslice.h"
 
 #define QUEUE_MAX      1024 /* items of a stream, as many as the driver lets wait */
@@ -37,6 +38,11 @@ struct work_item {
     /* Does it, at that time of the card, and corrects the time. NULL: nothing is to do. */
     CUresult (*perform)(struct work_item *item, int64_t *at_ns);
     void (*end)(struct work_item *item); /* whether it was performed or not; may be NULL */
+
+    /* Of one that may be captured, which has no `end`: the bytes of its struct, and the type of its
+     * node. 0: it may not. */
+    size_t bytes;
+    int node_type;
 };
 
 struct stream {
@@ -54,6 +60,11 @@ struct stream {
     uint64_t seq;     /* of its last item */
     int64_t clock_ns; /* when its last item ended */
     uint64_t round;   /* when it had the card last */
+
+    /* while it is captured (cuda_capture.h) */
+    struct capture *capture; /* NULL: it is not */
+    struct node_set tail;    /* what its next node depends on */
+    CUgraphNode *listed;     /* that, as the program asked for it last */
 };
 
 /* A caller that waits. */
@@ -94,6 +105,12 @@ struct work {
 /* A context's work, which it gets when it has none; NULL where there is no memory. */
 struct work *queue_of(struct cuda_context *context);
 
+/* The first context's work of this process; the others are behind it. */
+struct work *queue_first(void);
+
+/* This thread's number, which no other has. */
+uint64_t queue_thread(void);
+
 /* Wakes the workers of other contexts, whose items may wait for what was done in this one. */
 void queue_wake_others(const struct work *w);
 
@@ -115,6 +132,9 @@ bool queue_is_free(const struct stream *s);
 
 /* True when all items up to that number are done: of a stream, or of all. */
 bool queue_is_done(const struct work *w, const struct stream *s, uint64_t seq);
+
+/* Ends an item that is in no stream. */
+void queue_end_item(struct work_item *item);
 
 /* Puts an item at the end of a stream. */
 void queue_add(struct stream *s, struct work_item *item);

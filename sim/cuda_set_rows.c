@@ -48,7 +48,10 @@ static CUresult submit(struct stream *s, const struct rows *as)
     if (r == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *r = *as;
-    r->item = (struct work_item){.kind = WORK_INSTANT, .perform = perform};
+    r->item = (struct work_item){.kind = WORK_INSTANT,
+                                 .perform = perform,
+                                 .bytes = sizeof(*r),
+                                 .node_type = CU_GRAPH_NODE_TYPE_MEMSET};
     return work_submit(s, &r->item);
 }
 

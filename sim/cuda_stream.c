@@ -2,6 +2,7 @@
 /* CUDA: streams, and functions of the program in them. Contracts are the driver API's own. */
 #include <stdlib.h>
 
+#include "sim/cuda_capture.h"
 #include "sim/cuda_handle.h"
 #include "sim/cuda_pool.h"
 #include "sim/cuda_work.h"
@@ -151,24 +152,14 @@ CUresult cuStreamGetCtx_ptsz(CUstream stream, CUcontext *context)
 
 /* --- Waiting --- */
 
-CUresult cuCtxSynchronize(void)
-{
-    struct cuda_call c = {.id = CALL_cuCtxSynchronize};
-    struct cuda_context *context = NULL;
-    CUresult rc = context_enter(&c, &context);
-    if (rc == CUDA_SUCCESS)
-        rc = work_wait_context(context);
-    if (rc == CUDA_SUCCESS)
-        pool_trim_all();
-    return context_leave(&c, context, rc);
-}
-
 static CUresult synchronize(unsigned int call, CUstream stream)
 {
     struct cuda_call c = {.id = call};
     struct cuda_context *context = NULL;
     struct stream *s = NULL;
     CUresult rc = work_enter(&c, stream, &context, &s);
+    if (rc == CUDA_SUCCESS)
+        rc = capture_check_wait(s);
     if (rc == CUDA_SUCCESS)
         rc = work_wait_stream(s);
     if (rc == CUDA_SUCCESS)
@@ -193,6 +184,8 @@ static CUresult query(unsigned int call, CUstream stream)
     struct stream *s = NULL;
     CUresult rc = work_enter(&c, stream, &context, &s);
     if (rc == CUDA_SUCCESS)
+        rc = capture_check_wait(s);
+    if (rc == CUDA_SUCCESS)
         rc = work_query(s);
     return context_leave(&c, context, rc);
 }
@@ -211,17 +204,17 @@ CUresult cuStreamQuery_ptsz(CUstream stream)
 
 struct host_item {
     struct work_item item;
-    const struct work *work;
+    const struct cuda_context *context;
     CUstream stream; /* as the program named it */
     CUhostFn function;
     CUstreamCallback callback;
     void *data;
 };
 
-static CUresult error_of(const struct work *w)
+static CUresult error_of(const struct cuda_context *context)
 {
     context_lock();
-    CUresult rc = w->error;
+    CUresult rc = context->work != NULL ? context->work->error : CUDA_ERROR_CONTEXT_IS_DESTROYED;
     context_unlock();
     return rc;
 }
@@ -231,7 +224,7 @@ static CUresult error_of(const struct work *w)
 static CUresult call(struct work_item *item, int64_t *at_ns)
 {
     const struct host_item *h = (const struct host_item *)item;
-    CUresult status = error_of(h->work);
+    CUresult status = error_of(h->context);
     (void)at_ns;
     if (h->callback != NULL)
         h->callback(h->stream, status, h->data);
@@ -254,7 +247,9 @@ static CUresult submit_host(unsigned int id, const struct host_item *want)
     if (rc == CUDA_SUCCESS) {
         *h = *want;
         h->item = (struct work_item){.kind = WORK_HOST, .perform = call};
-        h->work = s->work;
+        h->item.bytes = h->callback == NULL ? sizeof(*h) : 0;
+        h->item.node_type = CU_GRAPH_NODE_TYPE_HOST;
+        h->context = s->work->context;
         rc = work_submit(s, &h->item);
     }
     return context_leave(&c, context, rc);

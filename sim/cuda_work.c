@@ -1,26 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cuda_work.h"
 
-#include <stdlib.h>
-
+#include "sim/cuda_capture.h"
 #include "sim/cuda_handle.h"
 #include "sim/cuda_worker.h"
 
 /* --- Streams of handles --- */
 
-static uint64_t thread_number(void)
-{
-    static _Atomic uint64_t last;
-    static _Thread_local uint64_t own;
-    if (own == 0)
-        own = atomic_fetch_add(&last, 1) + 1;
-    return own;
-}
-
 /* It stays when its thread ends, as long as the context. */
 static struct stream *find_own(struct work *w)
 {
-    uint64_t thread = thread_number();
+    uint64_t thread = queue_thread();
     for (struct stream *s = w->streams; s != NULL; s = s->next) {
         if (s->thread == thread)
             return s;
@@ -127,13 +117,6 @@ static CUresult wait_for_room(struct stream *s)
     return wait(&waiter);
 }
 
-static void end_item(struct work_item *item)
-{
-    if (item->end != NULL)
-        item->end(item);
-    free(item);
-}
-
 static bool can_be_done_now(const struct stream *s, const struct work_item *item)
 {
     return item->kind == WORK_INSTANT && queue_is_free(s) &&
@@ -145,7 +128,7 @@ static CUresult do_now(struct stream *s, struct work_item *item)
     (void)queue_perform(s, item, item->since_ns);
     if (item->tells_others)
         queue_wake_others(s->work);
-    end_item(item);
+    queue_end_item(item);
     return s->work->error;
 }
 
@@ -171,12 +154,19 @@ static CUresult submit(struct stream *s, struct work_item *item)
     if (rc == CUDA_SUCCESS)
         rc = enqueue(s, item);
     if (rc != CUDA_SUCCESS)
-        end_item(item);
+        queue_end_item(item);
     return rc;
 }
 
 CUresult work_submit(struct stream *s, struct work_item *item)
 {
+    CUresult refused = capture_check_legacy(s);
+    if (refused != CUDA_SUCCESS) {
+        queue_end_item(item);
+        return refused;
+    }
+    if (s->capture != NULL)
+        return capture_add(s, item);
     item->since_ns = timeslices_now();
     queue_hold(s);
     CUresult rc = submit(s, item);

@@ -25,7 +25,8 @@ CUstream work_own_stream(CUstream stream);
 /*
  * Submits an item, which is the callee's from now on whatever it returns. One that takes no time,
  * and has nothing to wait for, is done at once, in this thread. Blocks while the stream is full. An
- * error of earlier work is returned instead, and of this one if it was done.
+ * error of earlier work is returned instead, and of this one if it was done. Of a captured stream it
+ * becomes a node (cuda_capture.h).
  */
 CUresult work_submit(struct stream *s, struct work_item *item);
 

@@ -16,7 +16,10 @@ INVALID_CONTEXT, NOT_FOUND, DESTROYED, NOT_SUPPORTED = 201, 500, 709, 801
 INVALID_IMAGE, NO_BINARY, INVALID_PTX, UNSUPPORTED_PTX, FILE_NOT_FOUND, INVALID_HANDLE, NOT_READY = 200, 209, 218, 222, 301, 400, 600
 MAP_FAILED = 205
 ALREADY_REGISTERED, NOT_REGISTERED, TOO_LARGE, NOT_PERMITTED, OUT_OF_RESOURCES = 712, 713, 720, 800, 701
-ILLEGAL_ADDRESS = 700
+ILLEGAL_ADDRESS, ILLEGAL_STATE = 700, 401
+UNSUPPORTED, INVALIDATED, MERGE, UNMATCHED, UNJOINED, ISOLATION, IMPLICIT, CAPTURED_EVENT, WRONG_THREAD = range(900, 909)
+GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
+KERNEL, MEMCPY, MEMSET, HOST, GRAPH, EMPTY, WAIT_EVENT, EVENT_RECORD, MEM_ALLOC, MEM_FREE = 0, 1, 2, 3, 4, 5, 6, 7, 10, 11
 FOREVER = 2**64 - 1
 LEGACY, PER_THREAD = 1, 2
 MIB, GRANULE, CONTEXT = 1 << 20, 2 << 20, 448 << 20
@@ -255,6 +258,49 @@ class Cuda:
         found = c.create_string_buffer(size)
         self("cuMemcpyDtoH_v2", found, at, size)
         return found.raw
+
+    def capture(self, stream, mode=GLOBAL):
+        self("cuStreamBeginCapture_v2", stream, mode)
+        return stream
+
+    def captured(self, stream):
+        return self("cuStreamEndCapture", stream, c.c_void_p)
+
+    def status(self, stream):
+        return self("cuStreamIsCapturing", stream, c.c_int)
+
+    def exchange(self, mode):
+        """The calling thread's mode until now."""
+        found = c.c_int(mode)
+        self("cuThreadExchangeStreamCaptureMode", c.byref(found))
+        return found.value
+
+    def listed(self, call, about, lists=1):
+        """What a function lists, first asked for how much it is; of more lists tuples."""
+        count = c.c_size_t()
+        self(call, about, *[None] * lists, c.byref(count))
+        found = [(c.c_void_p * (count.value + 1))() for _ in range(lists)]
+        self(call, about, *found, c.byref(count))
+        return list(found[0])[: count.value] if lists == 1 else [*zip(*found)][: count.value]
+
+    def nodes(self, graph):
+        return self.listed("cuGraphGetNodes", graph)
+
+    def types(self, graph):
+        return [self("cuGraphNodeGetType", node, c.c_int) for node in self.nodes(graph)]
+
+    def edges(self, graph):
+        """Pairs of nodes' numbers, in the order in which they were added."""
+        numbers = {node: i for i, node in enumerate(self.nodes(graph))}
+        return sorted((numbers[a], numbers[b]) for a, b in self.listed("cuGraphGetEdges", graph, 2))
+
+    def in_thread(self, function):
+        """What it returns in a thread of its own, with this one's context."""
+        context, found = self("cuCtxGetCurrent", c.c_void_p), []
+        thread = threading.Thread(target=lambda: (self("cuCtxSetCurrent", context), found.append(function())))
+        thread.start()
+        thread.join()
+        return found[0]
 
     def free(self):
         return self("cuMemGetInfo_v2", c.c_size_t, c.c_size_t)[0]
