@@ -11,12 +11,16 @@
 #include "limiter/pools.h"
 #include "limiter/real.h"
 #include "limiter/share.h"
+#include "limiter/streams.h"
 
 enum { MAX_DEVICES = 64 };
 
 /* Held over the real calls: the handle of a context that has ended may be that of the next. */
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
-static CUcontext primaries[MAX_DEVICES];
+static struct {
+    CUcontext context;
+    unsigned int retains;
+} primaries[MAX_DEVICES];
 
 static void forget_after_fork(void)
 {
@@ -79,16 +83,24 @@ static bool is_active(CUdevice device)
     return also.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active != 0;
 }
 
-static CUresult retain(CUcontext *context, CUdevice device)
+static CUresult retain_new(CUcontext *context, CUdevice device, int card)
 {
-    int card = share_is_attached() ? card_of_device(device) : -1;
-    if (card < 0 || is_active(device))
-        return real.cuDevicePrimaryCtxRetain(context, device);
     if (!overhead_take(card))
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult rc = note(real.cuDevicePrimaryCtxRetain(context, device), card, context);
     if (rc == CUDA_SUCCESS)
-        primaries[device] = *context;
+        primaries[device].context = *context;
+    return rc;
+}
+
+static CUresult retain(CUcontext *context, CUdevice device)
+{
+    int card = share_is_attached() ? card_of_device(device) : -1;
+    if (card < 0)
+        return real.cuDevicePrimaryCtxRetain(context, device);
+    CUresult rc = is_active(device) ? real.cuDevicePrimaryCtxRetain(context, device)
+                                    : retain_new(context, device, card);
+    primaries[device].retains += rc == CUDA_SUCCESS;
     return rc;
 }
 
@@ -97,12 +109,13 @@ static CUcontext leave(CUcontext context)
 {
     live_contexts_remove(context);
     flight_end_context(context);
+    streams_end_context(context);
     return context;
 }
 
 static CUcontext primary_of(CUdevice device)
 {
-    return card_of_device(device) >= 0 ? primaries[device] : NULL;
+    return card_of_device(device) >= 0 ? primaries[device].context : NULL;
 }
 
 static CUresult left(CUresult rc, CUcontext context, bool ended)
@@ -179,28 +192,44 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 }
 
 #define LET_GO(device, call)                                                                       \
-    lock();                                                                                        \
     CUcontext context = leave(primary_of(device));                                                 \
     CUresult rc = call;                                                                            \
     return unlock(left(rc, context, !is_active(device)))
 
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
+/* A context that somebody else has retained, too, stays as it is. */
+#define RELEASE(device, call)                                                                      \
+    lock();                                                                                        \
+    if (is_retained_more(device))                                                                  \
+        return unlock(call);                                                                       \
+    LET_GO(device, call)
+
+/* Counts one down. */
+static bool is_retained_more(CUdevice device)
 {
-    LET_GO(device, real.cuDevicePrimaryCtxRelease_v2(device));
+    if (card_of_device(device) < 0 || primaries[device].retains == 0)
+        return false;
+    return --primaries[device].retains != 0;
 }
 
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-    LET_GO(device, real.cuDevicePrimaryCtxReset_v2(device));
+    RELEASE(device, real.cuDevicePrimaryCtxRelease_v2(device));
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 {
-    LET_GO(device, real.cuDevicePrimaryCtxRelease(device));
+    RELEASE(device, real.cuDevicePrimaryCtxRelease(device));
+}
+
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
+{
+    lock();
+    LET_GO(device, real.cuDevicePrimaryCtxReset_v2(device));
 }
 
 CUresult cuDevicePrimaryCtxReset(CUdevice device)
 {
+    lock();
     LET_GO(device, real.cuDevicePrimaryCtxReset(device));
 }
 

@@ -3,36 +3,48 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 
+#include "limiter/live_contexts.h"
+#include "limiter/mono.h"
+#include "limiter/pause.h"
 #include "limiter/real.h"
+#include "limiter/streams.h"
 
 /* More streams than these are not bounded. */
-enum { MAX_STREAMS = 64, RING = 64, DEPTH_MIN = 2, DEPTH_FIRST = 8 };
+enum { MAX_FLIGHTS = 256, RING = 64, DEPTH_MIN = 2, DEPTH_FIRST = 8 };
 
-#define IN_FLIGHT_NS 1000000
+#define IN_FLIGHT_NS MONO_MS
+#define GIVE_UP_NS   (50 * MONO_MS)
 
-/* cuEventCreate: without times, and waited for without a busy loop. */
-enum { EVENT_FLAGS = 3 };
+/* How often one looks whether a piece is done. */
+#define LOOK_MIN_NS (20 * MONO_MS / 1000)
+#define LOOK_MAX_NS (200 * MONO_MS / 1000)
+
+/* cuEventCreate: without times. */
+enum { EVENT_FLAGS = 2 };
 
 struct flight {
     CUcontext context; /* NULL: free */
-    CUstream stream;
+    struct stream_key key;
     int card;
     unsigned int given; /* events recorded */
+    unsigned int done;  /* of these, as seen last */
     unsigned int depth;
     uint64_t piece_ns; /* how long one takes, as seen lately */
     uint64_t seen_ns;  /* when one was last seen done */
+    CUevent stuck;     /* was waited for too long; NULL: none */
     CUevent ring[RING];
 };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
-static struct flight flights[MAX_STREAMS];
+static struct flight flights[MAX_FLIGHTS];
+static unsigned int reach;
 
 static void forget_after_fork(void)
 {
     (void)pthread_mutex_init(&mu, NULL);
     memset(flights, 0, sizeof(flights));
+    reach = 0;
 }
 
 __attribute__((constructor)) static void watch_forks(void)
@@ -40,119 +52,189 @@ __attribute__((constructor)) static void watch_forks(void)
     (void)pthread_atfork(/* prepare= */ NULL, /* parent= */ NULL, forget_after_fork);
 }
 
-static uint64_t now_ns(void)
+static void lock(void)
 {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+    (void)pthread_mutex_lock(&mu);
+}
+
+static void unlock(void)
+{
+    (void)pthread_mutex_unlock(&mu);
+}
+
+/* An error of the card's ends its work, too. */
+static bool is_done(CUevent event)
+{
+    return also.cuEventQuery(event) != CUDA_ERROR_NOT_READY;
 }
 
 /* --- Locked --- */
 
-static struct flight *find(CUcontext context, CUstream stream)
+static struct flight *find(CUcontext context, struct stream_key key)
 {
-    for (unsigned int i = 0; i < MAX_STREAMS; i++) {
-        if (flights[i].context == context && flights[i].stream == stream)
+    for (unsigned int i = 0; i < reach; i++) {
+        if (flights[i].context == context && stream_key_is(flights[i].key, key))
             return &flights[i];
     }
     return NULL;
 }
 
-static struct flight *find_or_add(int card, CUcontext context, CUstream stream)
+static struct flight *find_or_add(int card, CUcontext context, struct stream_key key)
 {
-    struct flight *f = find(context, stream);
+    struct flight *f = find(context, key);
+    unsigned int i = 0;
     if (f != NULL)
         return f;
-    for (unsigned int i = 0; i < MAX_STREAMS; i++) {
-        if (flights[i].context != NULL)
-            continue;
-        flights[i] = (struct flight){.context = context,
-                                     .stream = stream,
-                                     .card = card,
-                                     .depth = DEPTH_FIRST};
-        return &flights[i];
-    }
-    return NULL;
+    while (i < reach && flights[i].context != NULL)
+        i++;
+    if (i == MAX_FLIGHTS)
+        return NULL;
+    reach = i >= reach ? i + 1 : reach;
+    flights[i] =
+        (struct flight){.context = context, .key = key, .card = card, .depth = DEPTH_FIRST};
+    return &flights[i];
 }
 
-/* The event to wait for; NULL: none yet. */
-static CUevent record(struct flight *f)
+static bool record(struct flight *f)
 {
     CUevent *event = &f->ring[f->given % RING];
-    if (*event == NULL && also.cuEventCreate(event, EVENT_FLAGS) != CUDA_SUCCESS) {
+    if (*event == NULL && also.cuEventCreate(event, EVENT_FLAGS) != CUDA_SUCCESS)
         *event = NULL;
-        return NULL;
-    }
-    if (also.cuEventRecord(*event, f->stream) != CUDA_SUCCESS)
-        return NULL;
+    if (*event == NULL || also.cuEventRecord(*event, f->key.stream) != CUDA_SUCCESS)
+        return false;
     f->given++;
-    return f->given > f->depth ? f->ring[(f->given - 1 - f->depth) % RING] : NULL;
+    return true;
+}
+
+/* NULL: nothing to wait for, or it is what one has waited for already. */
+static CUevent oldest_of(struct flight *f)
+{
+    if (f->given <= f->depth)
+        return NULL;
+    if (f->stuck != NULL && !is_done(f->stuck))
+        return NULL;
+    f->stuck = NULL;
+    return f->ring[(f->given - 1 - f->depth) % RING];
 }
 
 static void measure(struct flight *f, bool waited)
 {
-    uint64_t now = now_ns(), took = now - f->seen_ns;
+    uint64_t now = mono_ns(), took = now - f->seen_ns;
+    bool is_first = f->seen_ns == 0;
     f->seen_ns = now;
-    if (!waited)
+    if (!waited || is_first)
         return;
     f->piece_ns = f->piece_ns != 0 ? (f->piece_ns * 3 + took) / 4 : took;
     uint64_t depth = IN_FLIGHT_NS / (f->piece_ns != 0 ? f->piece_ns : 1);
     f->depth = (unsigned int)(depth < DEPTH_MIN ? DEPTH_MIN : depth >= RING ? RING - 1 : depth);
 }
 
-/* A driver that cannot tell captures nothing. */
-static bool is_captured(CUstream stream)
+/* --- For who gives work --- */
+
+static CUevent add_piece(int card, CUcontext context, CUstream stream)
 {
-    int status = 0;
-    CUresult rc = also.cuStreamIsCapturing(stream, &status);
-    return rc != CUDA_ERROR_NOT_SUPPORTED && (rc != CUDA_SUCCESS || status != 0);
+    lock();
+    struct flight *f = find_or_add(card, context, stream_key(stream));
+    CUevent oldest = f != NULL && record(f) ? oldest_of(f) : NULL;
+    unlock();
+    return oldest;
 }
 
-void flight_add(int card, CUcontext context, CUstream stream)
+CUevent flight_add(int card, CUcontext context, CUstream stream)
 {
-    if (is_captured(stream))
-        return;
-    (void)pthread_mutex_lock(&mu);
-    struct flight *f = find_or_add(card, context, stream);
-    CUevent oldest = f != NULL ? record(f) : NULL;
-    (void)pthread_mutex_unlock(&mu);
-    if (oldest == NULL)
-        return;
-    bool waited = also.cuEventQuery(oldest) != CUDA_SUCCESS;
-    if (waited)
-        (void)also.cuEventSynchronize(oldest);
-    (void)pthread_mutex_lock(&mu);
-    f = find(context, stream);
+    int mode = streams_relax();
+    CUevent oldest = streams_is_captured(stream) ? NULL : add_piece(card, context, stream);
+    streams_tighten(mode);
+    return oldest;
+}
+
+static void note_wait(CUcontext context, struct stream_key key, bool waited, CUevent stuck)
+{
+    lock();
+    struct flight *f = find(context, key);
+    if (f != NULL) {
+        f->stuck = stuck;
+        measure(f, waited && stuck == NULL);
+    }
+    unlock();
+}
+
+void flight_wait(CUcontext context, CUstream stream, CUevent oldest, bool (*goes_on)(int card),
+                 int card)
+{
+    int mode = streams_relax();
+    uint64_t began = mono_ns(), look = LOOK_MIN_NS;
+    bool done = is_done(oldest), waited = !done;
+    while (!done && goes_on(card) && mono_ns() - began < GIVE_UP_NS) {
+        pause_ns(look);
+        look = look < LOOK_MAX_NS ? look + look / 2 : look;
+        done = is_done(oldest);
+    }
+    bool gave_up = !done && goes_on(card);
+    note_wait(context, stream_key(stream), waited && done, gave_up ? oldest : NULL);
+    streams_tighten(mode);
+}
+
+/* --- For who answers the agent --- */
+
+struct mark {
+    CUcontext context;
+    int card;
+};
+
+static void mark_stream(CUstream stream, void *arg)
+{
+    const struct mark *m = arg;
+    struct flight *f = find_or_add(m->card, m->context, stream_key(stream));
     if (f != NULL)
-        measure(f, waited);
-    (void)pthread_mutex_unlock(&mu);
+        (void)record(f);
 }
 
-static bool is_done(const struct flight *f)
+static void mark_context(CUcontext context, void *arg)
 {
-    return also.cuCtxSetCurrent(f->context) == CUDA_SUCCESS &&
-           also.cuEventQuery(f->ring[(f->given - 1) % RING]) == CUDA_SUCCESS;
+    struct mark m = {.context = context, .card = *(const int *)arg};
+    if (also.cuCtxSetCurrent(context) == CUDA_SUCCESS)
+        streams_each(context, mark_stream, &m);
+}
+
+void flight_mark(int card)
+{
+    lock();
+    live_contexts_each(card, mark_context, &card);
+    (void)also.cuCtxSetCurrent(NULL);
+    unlock();
+}
+
+static bool is_empty(struct flight *f)
+{
+    unsigned int given = f->given;
+    if (f->done == given)
+        return true;
+    if (also.cuCtxSetCurrent(f->context) == CUDA_SUCCESS && !is_done(f->ring[(given - 1) % RING]))
+        return false;
+    f->done = given;
+    return true;
 }
 
 bool flight_is_empty(int card)
 {
     bool empty = true;
-    (void)pthread_mutex_lock(&mu);
-    for (unsigned int i = 0; i < MAX_STREAMS && empty; i++) {
-        const struct flight *f = &flights[i];
-        if (f->context != NULL && f->card == card && f->given != 0)
-            empty = is_done(f);
+    lock();
+    for (unsigned int i = 0; i < reach && empty; i++) {
+        if (flights[i].context != NULL && flights[i].card == card)
+            empty = is_empty(&flights[i]);
     }
-    (void)pthread_mutex_unlock(&mu);
+    (void)also.cuCtxSetCurrent(NULL);
+    unlock();
     return empty;
 }
 
 void flight_end_context(CUcontext context)
 {
-    (void)pthread_mutex_lock(&mu);
-    for (unsigned int i = 0; i < MAX_STREAMS; i++) {
+    lock();
+    for (unsigned int i = 0; i < reach; i++) {
         if (flights[i].context == context)
             flights[i] = (struct flight){0};
     }
-    (void)pthread_mutex_unlock(&mu);
+    unlock();
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work that was given to a card while others want it, too: bounded, so that the card is free soon
- * after the gate is closed. An event follows each piece; who gives one more waits for an older one.
- * How many may be in flight comes from how long they take: as many as a card does in a millisecond,
- * at least two, which keep it busy.
+ * Work that was given to a card while others want it, too: known, so that one can tell when it is
+ * done, and bounded, so that this is soon after the gate is closed. An event follows each piece; who
+ * gives one more waits for an older one. How many may be in flight comes from how long they take: as
+ * many as a card does in a millisecond, at least two, which keep it busy.
+ *
+ * Nothing here waits in the driver: work that never ends, or that waits for the program itself,
+ * holds nobody but who gave it.
  */
 #pragma once
 
@@ -11,10 +14,20 @@
 
 #include "limiter/cuda_abi.h"
 
-/* After a piece of work was given. A stream whose work is only recorded (captured) has none in flight. */
-void flight_add(int card, CUcontext context, CUstream stream);
+/* After a piece of work was given. Returns the event of the piece to wait for before the next;
+ * NULL: none. A stream whose work is only recorded (captured) has none in flight. */
+CUevent flight_add(int card, CUcontext context, CUstream stream);
+/* Waits for it while goes_on says so, and not for ever: a stream that waits for its own program has
+ * to be fed. */
+void flight_wait(CUcontext context, CUstream stream, CUevent oldest, bool (*goes_on)(int card),
+                 int card);
 
-/* True when all of it has been done. The calling thread's context is another one afterwards. */
+/* Knows of all work that the contexts of a card have been given. The calling thread's context is
+ * another one afterwards. */
+void flight_mark(int card);
+
+/* True when all work that is known has been done. The calling thread's context is another one
+ * afterwards. */
 bool flight_is_empty(int card);
 
 /* The context is about to end, and its events with it. */

@@ -7,13 +7,13 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "limiter/device.h"
 #include "limiter/flight.h"
-#include "limiter/live_contexts.h"
+#include "limiter/mono.h"
 #include "limiter/new_thread.h"
+#include "limiter/pause.h"
 #include "limiter/real.h"
 
 #define NO_TURN UINT32_MAX
@@ -22,7 +22,10 @@
 static const struct timespec idle_time = {.tv_nsec = 1000000};
 static const struct timespec short_time = {.tv_nsec = 100000};
 /* An agent that says nothing for so long is gone (region.h). */
-static const struct timespec away_time = {.tv_sec = 1};
+#define AWAY_NS MONO_S
+/* How often one looks whether the card is done. */
+#define LOOK_MIN_NS (20 * MONO_MS / 1000)
+#define LOOK_MAX_NS (200 * MONO_MS / 1000)
 
 /* All atomic. */
 static struct {
@@ -69,20 +72,22 @@ static uint32_t beat(void)
     return load(share_beat());
 }
 
-/* Until the word is another one and somebody says so, or the time is over; NULL: no time. False:
- * the time was over. The word may be one that can only be read here. */
-static bool wait_for_change(const uint32_t *word, uint32_t seen, const struct timespec *time)
+/* Until the word is another one and somebody says so, or the time is over; NULL: no time. The word
+ * may be one that can only be read here. */
+static void wait_for_change(const uint32_t *word, uint32_t seen, const struct timespec *time)
 {
-    return syscall(SYS_futex, word, FUTEX_WAIT, seen, time, NULL, 0) == 0 || errno != ETIMEDOUT;
+    (void)syscall(SYS_futex, word, FUTEX_WAIT, seen, time, NULL, 0);
 }
 
 /* --- Entering --- */
 
-static void want(int card, uint32_t turn)
+static bool want(int card, uint32_t turn)
 {
-    if (__atomic_exchange_n(&cards[card].told, turn, __ATOMIC_SEQ_CST) != turn &&
-        !share_tell(SHARE_WANT, card, turn))
-        store(&cards[card].told, NO_TURN);
+    if (__atomic_exchange_n(&cards[card].told, turn, __ATOMIC_SEQ_CST) == turn ||
+        share_tell(SHARE_WANT, card, turn))
+        return true;
+    store(&cards[card].told, NO_TURN);
+    return false;
 }
 
 /* Who has said IDLE in this turn has work again. */
@@ -100,37 +105,88 @@ static bool is_away(int card, uint32_t seen)
            load(&cards[card].away_beat) == seen;
 }
 
-/* False: the agent was silent all the time. */
-static bool wait_closed(int card, uint32_t seen)
+/* How long one thread has waited at a closed gate. Signals and beats do not begin it anew. */
+struct patience {
+    uint64_t heard_ns; /* when the beat last changed ... */
+    uint64_t told_ns;  /* ... and when the agent was last told that there is work */
+    uint32_t beat;
+    bool waits;
+};
+
+/* What waits is counted from the first look until it has passed, so that it is never taken for
+ * idle. */
+static void begin_waiting(struct patience *p, int card, uint32_t seen, uint64_t now)
 {
+    *p = (struct patience){.heard_ns = now, .told_ns = now, .beat = seen, .waits = true};
     add(&cards[card].waiting, 1);
-    bool heard = wait_for_change(share_beat(), seen, &away_time);
-    add(&cards[card].waiting, UINT32_MAX);
-    return heard || beat() != seen;
 }
 
-/* The gate, once it lets work pass. What is entering is counted before the gate is read, so that it
- * is seen by whoever closes the gate afterwards. */
-static uint32_t pass(int card)
+/* Words may be lost: it is said again each second. */
+static void tell(struct patience *p, int card, uint32_t turn, uint64_t now)
+{
+    if (now - p->told_ns >= AWAY_NS) {
+        store(&cards[card].told, NO_TURN);
+        p->told_ns = want(card, turn) ? now : p->told_ns;
+    } else {
+        (void)want(card, turn);
+    }
+}
+
+/* False: the agent has been silent for too long, or could not be told. */
+static bool wait_closed(struct patience *p, int card, uint32_t seen, uint32_t turn)
+{
+    uint64_t now = mono_ns();
+    if (!p->waits)
+        begin_waiting(p, card, seen, now);
+    tell(p, card, turn, now);
+    if (seen != p->beat) {
+        p->beat = seen;
+        p->heard_ns = now;
+    }
+    if (now - p->told_ns >= 2 * AWAY_NS)
+        return false;
+    if (now - p->heard_ns < AWAY_NS) {
+        const struct timespec left = mono_span(p->heard_ns + AWAY_NS - now);
+        wait_for_change(share_beat(), seen, &left);
+        return true;
+    }
+    store(&cards[card].away_beat, seen);
+    __atomic_store_n(&cards[card].away, true, __ATOMIC_RELAXED);
+    return false;
+}
+
+/* The gate, if it lets work pass, else GATE_CLOSED. What is entering is counted before the gate is
+ * read, so that it is seen by whoever closes the gate afterwards. */
+static uint32_t try_to_pass(int card, uint32_t seen, uint32_t *ret_turn)
 {
     const struct terms_card *t = share_terms(card);
-    for (;;) {
-        uint32_t seen = beat();
-        add(&cards[card].entering, 1);
-        uint32_t gate = load(&t->gate), turn = load(&t->turn);
-        if (gate == GATE_TELL)
-            want(card, turn);
-        if (gate == GATE_TURN)
-            want_again(card, turn);
-        if (gate != GATE_CLOSED || is_away(card, seen))
-            return gate;
+    add(&cards[card].entering, 1);
+    uint32_t gate = load(&t->gate), turn = load(&t->turn);
+    *ret_turn = turn;
+    if (gate == GATE_TELL)
+        (void)want(card, turn);
+    if (gate == GATE_TURN)
+        want_again(card, turn);
+    if (gate == GATE_CLOSED && is_away(card, seen))
+        return GATE_TURN;
+    if (gate == GATE_CLOSED)
         add(&cards[card].entering, UINT32_MAX);
-        want(card, turn);
-        if (!wait_closed(card, seen)) {
-            store(&cards[card].away_beat, seen);
-            __atomic_store_n(&cards[card].away, true, __ATOMIC_RELAXED);
-        }
+    return gate;
+}
+
+static uint32_t pass(int card)
+{
+    struct patience p = {0};
+    uint32_t turn = 0, seen = beat(), gate = try_to_pass(card, seen, &turn);
+    while (gate == GATE_CLOSED && wait_closed(&p, card, seen, turn)) {
+        seen = beat();
+        gate = try_to_pass(card, seen, &turn);
     }
+    if (gate == GATE_CLOSED)
+        add(&cards[card].entering, 1);
+    if (p.waits)
+        add(&cards[card].waiting, UINT32_MAX);
+    return gate;
 }
 
 void gate_enter(struct gate_pass *g, CUstream stream)
@@ -147,13 +203,23 @@ void gate_enter(struct gate_pass *g, CUstream stream)
     errno = saved;
 }
 
+static bool is_bounded(int card)
+{
+    return load(&share_terms(card)->gate) == GATE_TURN;
+}
+
+/* What waits here has been given to the card: whoever closes the gate does not wait for it. */
 CUresult gate_leave(const struct gate_pass *g, CUresult rc)
 {
     if (g->card < 0)
         return rc;
-    if (g->bounded && rc == CUDA_SUCCESS)
-        flight_add(g->card, g->context, g->stream);
+    int saved = errno;
+    bool is_given = g->bounded && rc == CUDA_SUCCESS;
+    CUevent oldest = is_given ? flight_add(g->card, g->context, g->stream) : NULL;
     add(&cards[g->card].entering, UINT32_MAX);
+    if (oldest != NULL)
+        flight_wait(g->context, g->stream, oldest, is_bounded, g->card);
+    errno = saved;
     return rc;
 }
 
@@ -164,13 +230,20 @@ static bool is_turn(int card, uint32_t turn)
     return load(&share_terms(card)->turn) == turn;
 }
 
-/* What has passed the gate before it was closed is given to the card, and then waited for. */
-static void drain(int card, uint32_t turn)
+/* What has passed the gate before it was closed is given to the card, and then waited for. False:
+ * the next turn came first. */
+static bool drain(int card, uint32_t turn)
 {
     uint32_t entering = 0;
+    uint64_t look = LOOK_MIN_NS;
     while ((entering = load(&cards[card].entering)) != 0 && is_turn(card, turn))
         wait_for_change(&cards[card].entering, entering, &short_time);
-    live_contexts_synchronize(card);
+    flight_mark(card);
+    while (is_turn(card, turn) && !flight_is_empty(card)) {
+        pause_ns(look);
+        look = look < LOOK_MAX_NS ? look + look / 2 : look;
+    }
+    return is_turn(card, turn);
 }
 
 struct server {
@@ -193,7 +266,8 @@ static bool has_launched(struct server *s)
  * it is idle is told a little later. */
 static void answer_closed(struct server *s, uint32_t turn)
 {
-    drain(s->card, turn);
+    if (!drain(s->card, turn))
+        return;
     s->is_drained = load(&cards[s->card].launches) != 0 || load(&cards[s->card].waiting) != 0;
     (void)share_tell(s->is_drained ? SHARE_DRAINED : SHARE_IDLE, s->card, turn);
 }
@@ -212,14 +286,14 @@ static bool watch_closed(struct server *s, uint32_t turn)
     return false;
 }
 
-/* What went through the open gate was not counted: it is waited for before one tells when nothing is
- * in flight. */
+/* What went through the open gate is not known: before one tells when nothing is in flight it has to
+ * be. */
 static void settle(struct server *s, uint32_t turn)
 {
     if (s->settled == turn)
         return;
     if (s->answered + 1 != turn)
-        live_contexts_synchronize(s->card);
+        flight_mark(s->card);
     s->settled = turn;
     (void)has_launched(s);
 }
@@ -257,7 +331,7 @@ static void *serve(void *card)
     for (;;) {
         uint32_t seen = beat();
         bool soon = serve_once(&s);
-        (void)wait_for_change(share_beat(), seen, soon ? &idle_time : NULL);
+        wait_for_change(share_beat(), seen, soon ? &idle_time : NULL);
     }
     return NULL;
 }

@@ -2,20 +2,15 @@
 #include "limiter/live_contexts.h"
 
 #include <pthread.h>
-#include <stdbool.h>
-
-#include "limiter/real.h"
 
 /* Work of more contexts than these is not waited for. */
 enum { MAX_CONTEXTS = 256 };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
 
 static struct {
     CUcontext context; /* NULL: free */
     int card;
-    bool in_use;
 } contexts[MAX_CONTEXTS];
 
 /* Read without the lock, too. */
@@ -69,7 +64,6 @@ void live_contexts_add(CUcontext context, int card)
     if (at < MAX_CONTEXTS) {
         contexts[at].context = context;
         contexts[at].card = card;
-        contexts[at].in_use = false;
     }
     set_only();
     (void)pthread_mutex_unlock(&mu);
@@ -88,41 +82,18 @@ void live_contexts_remove(CUcontext context)
 {
     (void)pthread_mutex_lock(&mu);
     unsigned int at = find(context);
-    while (at < MAX_CONTEXTS && contexts[at].in_use)
-        (void)pthread_cond_wait(&released, &mu);
     if (at < MAX_CONTEXTS)
         contexts[at].context = NULL;
     set_only();
     (void)pthread_mutex_unlock(&mu);
 }
 
-static CUcontext use(unsigned int at, int card)
+void live_contexts_each(int card, void (*fn)(CUcontext context, void *arg), void *arg)
 {
     (void)pthread_mutex_lock(&mu);
-    bool ours = contexts[at].context != NULL && contexts[at].card == card;
-    CUcontext context = ours ? contexts[at].context : NULL;
-    contexts[at].in_use = contexts[at].in_use || ours;
-    (void)pthread_mutex_unlock(&mu);
-    return context;
-}
-
-static void let_go(unsigned int at)
-{
-    (void)pthread_mutex_lock(&mu);
-    contexts[at].in_use = false;
-    (void)pthread_cond_broadcast(&released);
-    (void)pthread_mutex_unlock(&mu);
-}
-
-void live_contexts_synchronize(int card)
-{
     for (unsigned int i = 0; i < MAX_CONTEXTS; i++) {
-        CUcontext context = use(i, card);
-        if (context == NULL)
-            continue;
-        if (also.cuCtxSetCurrent(context) == CUDA_SUCCESS)
-            (void)also.cuCtxSynchronize();
-        let_go(i);
+        if (contexts[i].context != NULL && contexts[i].card == card)
+            fn(contexts[i].context, arg);
     }
-    (void)also.cuCtxSetCurrent(NULL);
+    (void)pthread_mutex_unlock(&mu);
 }

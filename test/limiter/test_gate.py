@@ -115,3 +115,89 @@ def test_the_childs_work_after_a_fork_is_its_own(shared):
     assert one.says(code) == 3
     agent.sets(0, TELL)
     assert one.says(WORK) is None
+
+
+# --- Nobody is waited for who cannot come ---
+
+ASYNC = "cu('cuMemsetD8Async', p, 1, 64, s)"
+
+
+def test_a_stream_that_waits_for_its_own_program_is_given_more(shared):
+    one, agent = worker(shared), shared[1]
+    agent.sets(0, TURN)
+    one.does("s = cu.stream(1); gate = cu.hold(s)")
+    assert one.says(f"[{ASYNC} for _ in range(40)]") == [None] * 40
+    assert one.says("gate.set(), cu('cuStreamSynchronize', s)") == (None, None)
+
+
+def test_work_that_is_not_done_is_not_said_to_be_drained(shared):
+    one, agent = worker(shared), shared[1]
+    one.does("s = cu.stream(1); gate = cu.hold(s)")
+    one.says(ASYNC)
+    turn = agent.sets(0, CLOSED)
+    assert agent.is_quiet()
+    one.does("gate.set()")
+    assert agent.hears()[1:] == (0, turn)
+
+
+def test_a_closed_gate_lets_go_of_who_waits_for_work_in_flight(shared):
+    one, agent = worker(shared), shared[1]
+    agent.sets(0, TURN)
+    one.does("s = cu.stream(1); gate = cu.hold(s)")
+    one.starts(f"[{ASYNC} for _ in range(9)]")
+    agent.sets(0, CLOSED)
+    agent.sets(0, OPEN)
+    assert one.process.stdout.readline() == f"{[None] * 9}\n"
+    one.does("gate.set()")
+
+
+@pytest.mark.parametrize("call", ["cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxReset_v2"])
+def test_a_context_ends_while_its_work_is_waited_for(shared, call):
+    one, agent = worker(shared), shared[1]
+    one.does("s = cu.stream(1); cu.spins(FOREVER, stream=s)")
+    agent.sets(0, CLOSED)
+    assert one.says(f"cu('{call}', 0)") is None
+    assert agent.hears()[0] in (IDLE, DRAINED)
+
+
+def test_letting_go_of_a_context_that_goes_on_waits_for_nothing(shared):
+    one, agent = worker(shared), shared[1]
+    one.does("cu('cuDevicePrimaryCtxRetain', c.c_void_p, 0); s = cu.stream(1); gate = cu.hold(s)")
+    agent.sets(0, CLOSED)
+    assert one.says("cu('cuDevicePrimaryCtxRelease_v2', 0)") is None
+    assert agent.is_quiet(), "its work is still known"
+    one.does("gate.set()")
+    assert agent.hears()[0] in (IDLE, DRAINED)
+
+
+def test_signals_do_not_make_it_wait_longer_for_an_agent_that_is_gone(shared):
+    one, agent = worker(shared), shared[1]
+    one.does("import signal; signal.signal(signal.SIGALRM, lambda *_: None); signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)")
+    agent.sets(0, CLOSED)
+    one.starts(WORK)
+    assert select.select([one.process.stdout], [], [], 20)[0] and one.process.stdout.readline() == "None\n"
+
+
+def test_who_waits_says_so_again(shared):
+    one, agent = worker(shared), shared[1]
+    turn = agent.sets(0, CLOSED)
+    assert agent.hears() == (IDLE, 0, turn)
+    one.starts(WORK)
+    for _ in range(2):
+        while select.select([agent.socket], [], [], 0.2)[0] is None or agent.is_quiet():
+            agent.beat()
+        assert agent.hears() == (WANT, 0, turn)
+    agent.sets(0, OPEN)
+    assert one.process.stdout.readline() == "None\n"
+
+
+def test_who_cannot_say_anything_is_not_waiting_for_ever(shared):
+    """It has no descriptor left to tell the agent with."""
+    one, agent = worker(shared), shared[1]
+    turn = agent.sets(0, CLOSED)
+    assert agent.hears() == (IDLE, 0, turn)
+    one.does("import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))")
+    one.starts(WORK)
+    while not answers(one):
+        agent.beat()
+    assert one.process.stdout.readline() == "None\n" and agent.is_quiet()

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "limiter/streams.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "limiter/real.h"
+
+/* Work of more streams than these is not waited for. */
+enum { MAX_STREAMS = 1024 };
+
+enum { MODE_RELAXED = 2, MODE_UNCHANGED = -1 };
+
+/* One entry may be both. */
+struct entry {
+    CUcontext context;
+    struct stream_key key;
+    bool is_apart, is_captured; /* neither: the entry is free */
+};
+
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+static struct entry entries[MAX_STREAMS];
+static unsigned int reach;
+static unsigned int captured; /* read without the lock, too */
+
+static void forget_after_fork(void)
+{
+    (void)pthread_mutex_init(&mu, NULL);
+    memset(entries, 0, sizeof(entries));
+    reach = captured = 0;
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    (void)pthread_atfork(/* prepare= */ NULL, /* parent= */ NULL, forget_after_fork);
+}
+
+static void lock(void)
+{
+    (void)pthread_mutex_lock(&mu);
+}
+
+static void unlock(void)
+{
+    (void)pthread_mutex_unlock(&mu);
+}
+
+struct stream_key stream_key(CUstream stream)
+{
+    int tid = stream == STREAM_PER_THREAD ? (int)syscall(SYS_gettid) : 0;
+    return (struct stream_key){.stream = stream, .tid = tid};
+}
+
+/* --- Entries; locked --- */
+
+static bool is_free(const struct entry *e)
+{
+    return !e->is_apart && !e->is_captured;
+}
+
+static struct entry *find(struct stream_key key)
+{
+    for (unsigned int i = 0; i < reach; i++) {
+        if (!is_free(&entries[i]) && stream_key_is(entries[i].key, key))
+            return &entries[i];
+    }
+    return NULL;
+}
+
+/* NULL: there are too many. */
+static struct entry *find_or_add(struct stream_key key, CUcontext context)
+{
+    struct entry *e = find(key);
+    unsigned int i = 0;
+    if (e != NULL)
+        return e;
+    while (i < reach && !is_free(&entries[i]))
+        i++;
+    if (i == MAX_STREAMS)
+        return NULL;
+    reach = i >= reach ? i + 1 : reach;
+    entries[i] = (struct entry){.context = context, .key = key};
+    return &entries[i];
+}
+
+static void set_captured(struct entry *e, bool value)
+{
+    unsigned int more = (unsigned int)value - (unsigned int)e->is_captured;
+    e->is_captured = value;
+    (void)__atomic_fetch_add(&captured, more, __ATOMIC_SEQ_CST);
+}
+
+static void end(struct entry *e)
+{
+    set_captured(e, false);
+    e->is_apart = false;
+}
+
+/* --- --- */
+
+void streams_add(CUcontext context, CUstream stream)
+{
+    lock();
+    struct entry *e = find_or_add(stream_key(stream), context);
+    if (e != NULL)
+        e->is_apart = true;
+    unlock();
+}
+
+bool streams_remove(CUstream stream, CUcontext *ret_context)
+{
+    lock();
+    struct entry *e = find(stream_key(stream));
+    bool was_apart = e != NULL && e->is_apart;
+    if (e != NULL) {
+        *ret_context = e->context;
+        end(e);
+    }
+    unlock();
+    return was_apart;
+}
+
+void streams_end_context(CUcontext context)
+{
+    lock();
+    for (unsigned int i = 0; i < reach; i++) {
+        if (entries[i].context == context)
+            end(&entries[i]);
+    }
+    unlock();
+}
+
+static CUcontext context_of(CUstream stream)
+{
+    CUcontext context = NULL;
+    bool is_handle = stream != NULL && stream != STREAM_PER_THREAD;
+    if (!is_handle || also.cuStreamGetCtx(stream, &context) != CUDA_SUCCESS)
+        (void)also.cuCtxGetCurrent(&context);
+    return context;
+}
+
+bool streams_begin_capture(CUstream stream)
+{
+    CUcontext context = context_of(stream);
+    lock();
+    struct entry *e = find_or_add(stream_key(stream), context);
+    bool ok = e != NULL && !e->is_captured;
+    if (ok)
+        set_captured(e, true);
+    unlock();
+    return ok;
+}
+
+void streams_end_capture(CUstream stream)
+{
+    lock();
+    struct entry *e = find(stream_key(stream));
+    if (e != NULL)
+        set_captured(e, false);
+    unlock();
+}
+
+bool streams_any_captured(void)
+{
+    return __atomic_load_n(&captured, __ATOMIC_SEQ_CST) != 0;
+}
+
+/* Streams come to a capture by events of it, too. The default stream beside one that is captured
+ * cannot be told, and takes no work. */
+bool streams_is_captured(CUstream stream)
+{
+    int status = 0;
+    return streams_any_captured() &&
+           (also.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS || status != 0);
+}
+
+static bool has_capture(CUcontext context)
+{
+    for (unsigned int i = 0; i < reach; i++) {
+        if (entries[i].is_captured && entries[i].context == context)
+            return true;
+    }
+    return false;
+}
+
+void streams_each(CUcontext context, void (*fn)(CUstream stream, void *arg), void *arg)
+{
+    lock();
+    if (!has_capture(context))
+        fn(/* stream= */ NULL, arg);
+    for (unsigned int i = 0; i < reach; i++) {
+        const struct entry *e = &entries[i];
+        if (e->is_apart && e->context == context && !streams_is_captured(e->key.stream))
+            fn(e->key.stream, arg);
+    }
+    unlock();
+}
+
+int streams_relax(void)
+{
+    int mode = MODE_RELAXED;
+    if (!streams_any_captured() || also.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
+        return MODE_UNCHANGED;
+    return mode;
+}
+
+void streams_tighten(int mode)
+{
+    if (mode != MODE_UNCHANGED)
+        (void)also.cuThreadExchangeStreamCaptureMode(&mode);
+}
