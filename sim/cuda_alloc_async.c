@@ -12,6 +12,13 @@
 #include "sim/cuda_pool.h"
 #include "sim/cuda_work.h"
 
+/* Before anything is taken or freed. */
+static CUresult check_stream(const struct stream *s)
+{
+    CUresult rc = capture_check_legacy(s);
+    return rc == CUDA_SUCCESS && s->capture != NULL ? capture_refuse(s) : rc;
+}
+
 /* Assumed: no bytes are refused, as cuMemAlloc refuses them. */
 static CUresult allocate(struct pool *p, size_t bytes, const struct stream *s, CUdeviceptr *ret)
 {
@@ -32,8 +39,8 @@ static CUresult allocate_in(unsigned int call, size_t bytes, CUstream stream, CU
     struct cuda_context *context = NULL;
     struct stream *s = NULL;
     CUresult rc = work_enter(&c, stream, &context, &s);
-    if (rc == CUDA_SUCCESS && s->capture != NULL)
-        rc = capture_refuse(s);
+    if (rc == CUDA_SUCCESS)
+        rc = check_stream(s);
     if (rc == CUDA_SUCCESS)
         rc = allocate(pool_current(s->work->context->device), bytes, s, ret);
     cuda_args(&c, "%zu", bytes);
@@ -57,8 +64,8 @@ static CUresult allocate_from(unsigned int call, size_t bytes, CUmemoryPool pool
     struct cuda_context *context = NULL;
     struct stream *s = NULL;
     CUresult rc = work_enter(&c, stream, &context, &s);
-    if (rc == CUDA_SUCCESS && s->capture != NULL)
-        rc = capture_refuse(s);
+    if (rc == CUDA_SUCCESS)
+        rc = check_stream(s);
     struct pool *p = rc == CUDA_SUCCESS ? pool_find(pool) : NULL;
     if (rc == CUDA_SUCCESS)
         rc = p != NULL ? allocate(p, bytes, s, ret) : CUDA_ERROR_INVALID_VALUE;
@@ -83,15 +90,20 @@ CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *pointer, size_t bytes, CUmemo
 
 struct free_item {
     struct work_item item;
-    uint64_t ticket;      /* of a pool's piece, ... */
-    CUdeviceptr imported; /* ... or the address of what was imported */
+    uint64_t ticket;  /* of a pool's piece, ... */
+    CUdeviceptr base; /* ... or where the range of other memory begins, ... */
+    uint64_t id;      /* ... if it is still that one */
 };
 
-static void free_imported(CUdeviceptr pointer)
+static void free_range(const struct free_item *f)
 {
-    struct range *r = range_find(pointer);
-    if (r != NULL && r->kind == RANGE_IMPORTED && r->base == pointer)
+    struct range *r = range_find(f->base);
+    if (r == NULL || r->id != f->id)
+        return;
+    if (r->kind == RANGE_IMPORTED)
         imported_free((struct imported *)r);
+    else
+        arena_free((struct allocation *)r);
 }
 
 /* Performed or not: a stream that ends frees what was to be freed in it. */
@@ -101,12 +113,13 @@ static void end_item(struct work_item *item)
     if (f->ticket != 0)
         pool_redeem(f->ticket);
     else
-        free_imported(f->imported);
+        free_range(f);
 }
 
-static bool is_in_pool(const struct range *r)
+static bool can_be_freed(const struct range *r)
 {
-    return r->kind == RANGE_POOL || r->kind == RANGE_IMPORTED;
+    return r->free != NULL &&
+           (r->kind == RANGE_POOL || r->kind == RANGE_IMPORTED || r->kind == RANGE_LINEAR);
 }
 
 /* From here on nobody else can free it. */
@@ -115,15 +128,15 @@ static void retire(struct range *r, const struct stream *s, struct free_item *re
     *ret = (struct free_item){.item = {.kind = WORK_INSTANT, .end = end_item}};
     if (r->kind == RANGE_POOL)
         ret->ticket = pool_retire((struct piece *)r, s);
-    else
-        ret->imported = r->base;
+    ret->base = r->base;
+    ret->id = r->id;
     r->free = NULL;
 }
 
 static CUresult free_in(struct stream *s, CUdeviceptr pointer)
 {
     struct range *r = range_find(pointer);
-    if (r == NULL || r->base != pointer || !is_in_pool(r) || r->free == NULL)
+    if (r == NULL || r->base != pointer || !can_be_freed(r))
         return CUDA_ERROR_INVALID_VALUE;
     struct free_item *item = malloc(sizeof(*item));
     if (item == NULL)
@@ -138,14 +151,14 @@ static CUresult free_at(unsigned int call, CUdeviceptr pointer, CUstream stream)
     struct cuda_context *context = NULL;
     struct stream *s = NULL;
     CUresult rc = work_enter(&c, stream, &context, &s);
-    if (rc == CUDA_SUCCESS && s->capture != NULL)
-        rc = capture_refuse(s);
+    if (rc == CUDA_SUCCESS)
+        rc = check_stream(s);
     if (rc == CUDA_SUCCESS)
         rc = free_in(s, pointer);
     return context_leave(&c, context, rc);
 }
 
-/* Assumed: it frees memory of pools alone. */
+/* Assumed: beside memory of pools it frees that of cuMemAlloc and cuMemAllocPitch alone. */
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream)
 {
     return free_at(CALL_cuMemFreeAsync, pointer, stream);

@@ -24,15 +24,17 @@ static bool is_per_thread(const char *symbol)
            (strcmp(symbol + length - 5, "_ptsz") == 0 || strcmp(symbol + length - 5, "_ptds") == 0);
 }
 
-/* The newest one that is not newer than asked for; those of one name stand by their versions. */
-static entry_fn *find_among(bool per_thread, const char *name, int version, int *ret_status)
+/* The newest one that is not newer than asked for; those of one name stand by their versions. -1 is newer
+ * than all, as drivers take it. */
+static entry_fn *find_among(bool per_thread, const char *name, unsigned int version,
+                            int *ret_status)
 {
     entry_fn *found = NULL;
     *ret_status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
         if (strcmp(entries[i].name, name) != 0 || is_per_thread(entries[i].symbol) != per_thread)
             continue;
-        if (entries[i].version <= version)
+        if ((unsigned int)entries[i].version <= version)
             found = entries[i].function;
         *ret_status = found != NULL ? CU_GET_PROC_ADDRESS_SUCCESS
                                     : CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
@@ -43,15 +45,17 @@ static entry_fn *find_among(bool per_thread, const char *name, int version, int 
 static entry_fn *find(const char *name, int version, uint64_t flags, int *ret_status)
 {
     entry_fn *found = NULL;
-    if (flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
-        found = find_among(/* per_thread= */ true, name, version, ret_status);
-    return found != NULL ? found : find_among(/* per_thread= */ false, name, version, ret_status);
+    if ((flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0)
+        found = find_among(/* per_thread= */ true, name, (unsigned int)version, ret_status);
+    return found != NULL
+               ? found
+               : find_among(/* per_thread= */ false, name, (unsigned int)version, ret_status);
 }
 
-static bool is_asked_well(const char *symbol, void *const *function, int version, uint64_t flags)
+/* Both flags together are no error to drivers. Assumed: each thread's stream then comes first. */
+static bool is_asked_well(const char *symbol, void *const *function, uint64_t flags)
 {
-    return symbol != NULL && function != NULL && version > 0 &&
-           flags <= CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    return symbol != NULL && function != NULL && flags <= 3;
 }
 
 /* A name that is not there is no error, but the status's to tell. */
@@ -59,15 +63,21 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, u
                              int *status)
 {
     int own = 0;
-    if (!is_asked_well(symbol, function, version, flags))
+    if (!is_asked_well(symbol, function, flags))
         return CUDA_ERROR_INVALID_VALUE;
     *function = (void *)find(symbol, version, flags, status != NULL ? status : &own);
     return CUDA_SUCCESS;
 }
 
+/* The first form leaves the pointer alone where there is nothing. */
 CUresult cuGetProcAddress(const char *symbol, void **function, int version, uint64_t flags)
 {
     int status = 0;
-    CUresult rc = cuGetProcAddress_v2(symbol, function, version, flags, &status);
-    return rc == CUDA_SUCCESS && status != CU_GET_PROC_ADDRESS_SUCCESS ? CUDA_ERROR_NOT_FOUND : rc;
+    if (!is_asked_well(symbol, function, flags))
+        return CUDA_ERROR_INVALID_VALUE;
+    entry_fn *found = find(symbol, version, flags, &status);
+    if (found == NULL)
+        return CUDA_ERROR_NOT_FOUND;
+    *function = (void *)found;
+    return CUDA_SUCCESS;
 }

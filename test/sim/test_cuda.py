@@ -45,7 +45,7 @@ def test_each_function_is_handed_out_from_its_version_on(symbol, name, version):
 
 def test_who_wants_no_default_stream_of_each_thread_gets_the_legacy_one():
     cu = Cuda()
-    for flags, symbol in ((0, "cuLaunchKernel"), (1, "cuLaunchKernel"), (2, "cuLaunchKernel_ptsz")):
+    for flags, symbol in ((0, "cuLaunchKernel"), (1, "cuLaunchKernel"), (2, "cuLaunchKernel_ptsz"), (3, "cuLaunchKernel_ptsz")):
         found = cu("cuGetProcAddress_v2", b"cuLaunchKernel", c.c_void_p, 12000, flags, c.c_int)
         assert found == (c.cast(getattr(cu.lib, symbol), c.c_void_p).value, 0)
     assert cu("cuGetProcAddress_v2", b"cuMemAlloc", c.c_void_p, 12000, 2, c.c_int)[1] == 0
@@ -55,8 +55,19 @@ def test_what_is_not_there_is_the_status_to_tell_and_once_was_an_error():
     cu = Cuda()
     assert cu("cuGetProcAddress_v2", b"cuNothing", c.c_void_p, 12000, 0, c.c_int) == (None, 1)
     assert cu.code("cuGetProcAddress", b"cuNothing", c.c_void_p, 12000, 0) == NOT_FOUND
+    untouched = c.c_void_p(1)
+    assert cu.code("cuGetProcAddress", b"cuNothing", c.byref(untouched), 12000, 0) == NOT_FOUND and untouched.value == 1
     assert cu.code("cuGetProcAddress_v2", b"cuInit", c.c_void_p, 12000, 9, None) == INVALID_VALUE
     assert cu.code("cuGetProcAddress_v2", None, c.c_void_p, 12000, 0, None) == INVALID_VALUE
+
+
+def test_no_version_is_old_enough_for_anything_and_minus_one_is_the_newest():
+    cu = Cuda()
+    assert cu("cuGetProcAddress_v2", b"cuInit", c.c_void_p, 0, 0, c.c_int) == (None, 2)
+    assert cu("cuGetProcAddress_v2", b"cuNothing", c.c_void_p, 0, 0, c.c_int) == (None, 1)
+    newest = c.cast(cu.lib.cuStreamGetCaptureInfo_v3, c.c_void_p).value
+    assert cu("cuGetProcAddress_v2", b"cuStreamGetCaptureInfo", c.c_void_p, c.c_int(-1), 0, c.c_int) == (newest, 0)
+    assert cu("cuGetProcAddress", b"cuStreamGetCaptureInfo", c.c_void_p, c.c_int(-1), 0) == newest
 
 
 @pytest.mark.parametrize(("name", "code"), re.findall(r"^ +(CUDA_ERROR_\w+) = (\d+),", (ROOT / "sim/cuda.h").read_text(), re.M))

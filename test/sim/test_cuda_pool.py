@@ -150,6 +150,23 @@ def test_what_came_before_the_free_in_the_stream_still_reaches_the_memory(worker
     assert worker.says("cu.word(q)") == 7 and used() == CONTEXT + GRANULE
 
 
+def test_linear_memory_is_freed_in_the_order_of_a_stream_too(worker):
+    worker.does(f"s, p = cu.stream(1), cu.alloc({GRANULE}); gate = cu.hold(s); cu('cuMemsetD32Async', p, 7, 1, s); cu('cuMemFreeAsync', p, s)")
+    assert used() == CONTEXT + GRANULE
+    assert worker.says("cu('cuMemFreeAsync', p, s)") == -INVALID_VALUE
+    worker.does("gate.set(); cu('cuStreamSynchronize', s)")
+    assert used() == CONTEXT and worker.says("cu('cuMemFree_v2', p)") == -INVALID_VALUE
+    assert worker.says("cu('cuMemsetD32Async', p, 7, 1, s)") == -INVALID_VALUE
+    worker.does("pitched = cu('cuMemAllocPitch_v2', c.c_uint64, c.c_size_t, 4, 4, 4)[0]; cu('cuMemFreeAsync', pitched, s)")
+    assert used() == CONTEXT
+
+
+def test_linear_memory_whose_context_ends_before_the_stream_is_there_is_freed_once(worker):
+    worker.does("s = cu.stream(1); gate = cu.hold(s); two = cu('cuCtxCreate_v2', c.c_void_p, 0, 0); p = cu.alloc(4); cu('cuMemFreeAsync', p, s)")
+    worker.does(f"cu('cuCtxDestroy_v2', two); again = [cu.alloc({GRANULE}) for i in range(4)]; gate.set(); cu('cuStreamSynchronize', s)")
+    assert used() == CONTEXT + 4 * GRANULE and worker.says("[cu('cuMemFree_v2', i) for i in again]") == [None] * 4
+
+
 def test_memory_of_a_stream_that_ends_with_its_context_is_free(worker):
     worker.does("two = cu('cuCtxCreate_v2', c.c_void_p, 0, 0); s = cu.stream(1); cu.spins(FOREVER, s)")
     worker.does("p = cu('cuMemAllocAsync', c.c_uint64, 4096, s); q = cu('cuMemAllocAsync', c.c_uint64, 4096, s); cu('cuMemFreeAsync', p, s)")
@@ -234,7 +251,8 @@ def test_nonsense_is_refused(worker, client):
     piece = alloc(worker, 4096)
     assert alloc(worker, 0) == -INVALID_VALUE and worker.says("cu('cuMemAllocAsync', None, 1, 0)") == -INVALID_VALUE
     assert alloc(worker, 1, stream=4096) == -INVALID_HANDLE and alloc(worker, 1, of=4096) == -INVALID_VALUE
-    assert free(worker, piece + 512) == free(worker, 0) == free(worker, worker.says("cu.alloc(1)")) == INVALID_VALUE
+    managed = worker.says("cu('cuMemAllocManaged', c.c_uint64, 1, 1)")
+    assert free(worker, piece + 512) == free(worker, 0) == free(worker, managed) == INVALID_VALUE
     assert free(worker, piece, stream=4096) == INVALID_HANDLE and free(worker, piece) == 0 and free(worker, piece) == INVALID_VALUE
     for call in ("'cuMemPoolTrimTo', 4096, 0", "'cuMemPoolDestroy', None", "'cuMemPoolCreate', None, None", f"'cuMemPoolGetAttribute', {default(worker)}, 5, None"):
         assert worker.says(f"cu.code({call})") == INVALID_VALUE
