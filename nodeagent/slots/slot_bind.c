@@ -267,6 +267,7 @@ void slot_binding_done(struct slot_binding *b)
     for (size_t i = 0; b->entries && i < b->n; i++)
         entry_device_done(&b->entries[i]);
     free(b->entries);
+    entry_done(&b->mps);
     free(b->bound);
     err_clear(&b->unplaced);
     *b = (struct slot_binding){0};

@@ -47,9 +47,10 @@ static const struct jx_field doc_fields[] =
           .max = INT32_MAX),
      JX_F(doc, compute_percent, "computePercent", JX_INT, .required = true, .keep_zero = true,
           .min = 0, .max = 100),
-     JX_P(doc, memory_level, has_memory_level, "memoryLevel", JX_ENUM, .choices = api_level_names),
+     JX_P(doc, memory_level, has_memory_level, "memoryLevel", JX_ENUM,
+          .choices = api_memory_level_names),
      JX_P(doc, compute_level, has_compute_level, "computeLevel", JX_ENUM,
-          .choices = api_level_names),
+          .choices = api_compute_level_names),
      JX_F(doc, is_capped, "computeCapped", JX_BOOL),
      JX_L(doc, nameless, n_nameless, "nameless", JX_INT_LIST, .max = SGPU_MAX_SLICES),
      {0}};
