@@ -16,7 +16,7 @@
     one-node      pods of shares that come onto one node all at once
     attempts      pods of shares on a real kubelet: containers that find their share at once
     hami          the extender beside HAMi's scheduler, where HAMI_SCHEDULER names that program
-    limiter       what the limiter costs a container
+    limiter       what the limiter costs and how it keeps limits, beside HAMi-core where HAMI_CORE names its libvgpu.so
     fleet         the controller with a fleet
 
 Each part brings up its own control plane on loopback, runs the release builds against simulated

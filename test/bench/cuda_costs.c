@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -116,30 +117,32 @@ static bool has_context(void)
            cuCtxSetCurrent(context) == 0;
 }
 
-/* MiB; -1: CUDA could not be initialised. */
+/* MiB. */
 static long fill(long piece_mib)
 {
     CUdeviceptr pointer = 0;
     long has = 0;
-    if (piece_mib == 0)
-        return cuInit(0) == 0 ? 0 : -1;
-    if (!has_context())
-        return -1;
     while (cuMemAlloc_v2(&pointer, (size_t)piece_mib << 20U) == 0)
         has += piece_mib;
     return has;
 }
 
+static bool say(const struct start *s, long did)
+{
+    return write(s->done[1], &did, sizeof(did)) == sizeof(did);
+}
+
+/* Who fills has its context before: there is no room for one afterwards. */
 static int be_one(const struct start *s)
 {
     char byte = 0;
+    bool fills = s->piece_mib != 0;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)close(s->go[1]);
-    if (read(s->go[0], &byte, 1) != 0)
+    if ((fills && !say(s, has_context() ? 0 : -1)) || read(s->go[0], &byte, 1) != 0)
         return 1;
-    long did = fill(s->piece_mib);
-    if (write(s->done[1], &did, sizeof(did)) != sizeof(did))
-        return 1;
-    return pause();
+    long did = fills ? fill(s->piece_mib) : cuInit(0) == 0 ? 0 : -1;
+    return say(s, did) ? pause() : 1;
 }
 
 /* The sum of what they did; -1: one could not. */
@@ -165,10 +168,11 @@ static int together(int n, long piece_mib, const char *word)
         if (pids[i] == 0)
             _exit(be_one(&s));
     }
+    bool ready = piece_mib == 0 || sum_of(&s, n) == 0;
     double begin = now_ns();
     (void)close(s.go[1]);
-    long sum = sum_of(&s, n);
-    (void)printf("%s %ld %.1f\n", word, piece_mib != 0 ? sum : n, (now_ns() - begin) / 1e6);
+    long sum = ready ? sum_of(&s, n) : -1;
+    (void)printf("%s %ld %.3f\n", word, piece_mib != 0 ? sum : n, (now_ns() - begin) / 1e6);
     for (int i = 0; i < n; i++) {
         (void)kill(pids[i], SIGKILL);
         (void)waitpid(pids[i], NULL, 0);

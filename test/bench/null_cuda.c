@@ -18,6 +18,7 @@ API int cuDeviceGet(int *device, int ordinal);
 API int cuDeviceGetUuid(void *uuid, int device);
 API int cuDeviceGetUuid_v2(void *uuid, int device);
 API int cuDeviceTotalMem_v2(size_t *bytes, int device);
+API int cuDeviceGetAttribute(int *value, int attribute, int device);
 API int cuDevicePrimaryCtxRetain(void **ret, int device);
 API int cuDevicePrimaryCtxGetState(int device, unsigned int *flags, int *active);
 API int cuCtxSetCurrent(void *ret);
@@ -67,6 +68,12 @@ int cuDeviceGetUuid_v2(void *uuid, int device)
 int cuDeviceTotalMem_v2(size_t *bytes, int device)
 {
     *bytes = (size_t)80 << 30U;
+    return device;
+}
+
+int cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+    *value = attribute;
     return device;
 }
 

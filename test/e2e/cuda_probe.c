@@ -66,13 +66,16 @@ static long now_ms(void)
     return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+/* Of a kernel: as many as an H100 has at a time, so that it fills the card. */
+enum { BLOCKS = 132 * 8 };
+
 /* Some at a time, so that the card has always one to do. */
 static CUresult spin_some(CUfunction spin, unsigned long ns)
 {
     void *params[] = {&ns, NULL};
     CUresult rc = CUDA_SUCCESS;
     for (int i = 0; i < 8 && rc == CUDA_SUCCESS; i++)
-        rc = cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL);
+        rc = cuLaunchKernel(spin, BLOCKS, 1, 1, 1, 1, 1, 0, NULL, params, NULL);
     return rc == CUDA_SUCCESS ? cuCtxSynchronize() : rc;
 }
 

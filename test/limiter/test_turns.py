@@ -30,14 +30,16 @@ class Shared(Container):
         self.share.rmdir()
         self.share.symlink_to(share)
 
+    def environment(self, **more):
+        return super().environment(LD_LIBRARY_PATH="/usr/lib/x86_64-linux-gnu", **more)
+
 
 class Spinner:
     """A process of a container that keeps the card busy."""
 
     def __init__(self, box, probe, seconds, us):
-        env = dict(box.environment(), LD_LIBRARY_PATH="/usr/lib/x86_64-linux-gnu")
         command = [*box.enter, str(probe), "spin", str(seconds), str(us)]
-        self.process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, env=box.environment(), stdout=subprocess.PIPE, text=True)
         self.counts = {}  # ms of the steady clock: pieces done until then
 
     def reads(self):
