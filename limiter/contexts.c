@@ -38,9 +38,7 @@ CUresult cuInit(unsigned int flags)
     if (!share_attach())
         return CUDA_ERROR_NO_DEVICE;
     CUresult rc = real.cuInit(flags);
-    if (rc == CUDA_SUCCESS)
-        devices_read();
-    return rc;
+    return rc == CUDA_SUCCESS ? devices_read() : rc;
 }
 
 /* --- Contexts; locked --- */
@@ -77,11 +75,14 @@ static void end(CUcontext context)
     pools_settle();
 }
 
+/* Where that cannot be asked: as it is known here. */
 static bool is_active(CUdevice device)
 {
     unsigned int flags = 0;
     int active = 0;
-    return also.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active != 0;
+    if (also.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS)
+        return active != 0;
+    return live_contexts_card(primaries[device].context) != LIVE_CONTEXTS_UNKNOWN;
 }
 
 static CUresult retain_new(CUcontext *context, CUdevice device, int card)
@@ -96,7 +97,9 @@ static CUresult retain_new(CUcontext *context, CUdevice device, int card)
 
 static CUresult retain(CUcontext *context, CUdevice device)
 {
-    int card = share_is_attached() ? card_of_device(device) : -1;
+    if (!devices_are_ready())
+        return CUDA_ERROR_NOT_INITIALIZED;
+    int card = card_of_device(device);
     if (card < 0)
         return real.cuDevicePrimaryCtxRetain(context, device);
     CUresult rc = is_active(device) ? real.cuDevicePrimaryCtxRetain(context, device)
@@ -144,7 +147,9 @@ static CUresult unlock(CUresult rc)
 
 #define CREATE(context, device, call)                                                              \
     lock();                                                                                        \
-    int card = share_is_attached() ? card_of_device(device) : -1;                                  \
+    int card = card_of_device(device);                                                             \
+    if (!devices_are_ready())                                                                      \
+        return unlock(CUDA_ERROR_NOT_INITIALIZED);                                                 \
     if (!overhead_take(card))                                                                      \
         return unlock(CUDA_ERROR_OUT_OF_MEMORY);                                                   \
     return unlock(note(call, card, device, context))
@@ -201,15 +206,19 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 #define RELEASE(device, call)                                                                      \
     lock();                                                                                        \
     if (is_retained_more(device))                                                                  \
-        return unlock(call);                                                                       \
-    LET_GO(device, call)
+        return unlock(released(call, device));                                                     \
+    LET_GO(device, released(call, device))
 
-/* Counts one down. */
 static bool is_retained_more(CUdevice device)
 {
-    if (card_of_device(device) < 0 || primaries[device].retains == 0)
-        return false;
-    return --primaries[device].retains != 0;
+    return card_of_device(device) >= 0 && primaries[device].retains > 1;
+}
+
+static CUresult released(CUresult rc, CUdevice device)
+{
+    if (rc == CUDA_SUCCESS && card_of_device(device) >= 0 && primaries[device].retains > 0)
+        primaries[device].retains--;
+    return rc;
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)

@@ -13,32 +13,48 @@ enum { MAX_DEVICES = 64 };
 /* Written once, before any context can be made; until then no device is one of the share's. */
 static int8_t cards[MAX_DEVICES] = {[0 ... MAX_DEVICES - 1] = -1};
 static bool is_alone; /* there is one device */
-static bool is_read;
+static bool is_read;  /* atomic */
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 
-/* Locked. A device that cannot be told is none of the share's. */
-static void read_all(int n)
+/* --- Locked --- */
+
+static CUresult read_one(int ordinal)
 {
-    for (int i = 0; i < n && i < MAX_DEVICES; i++) {
-        CUdevice device = 0;
-        CUuuid uuid = {0};
-        if (also.cuDeviceGet(&device, i) != CUDA_SUCCESS || device < 0 || device >= MAX_DEVICES)
-            continue;
-        if (also.cuDeviceGetUuid(&uuid, device) == CUDA_SUCCESS)
-            cards[device] = (int8_t)share_card_of(uuid.bytes);
-    }
-    is_alone = n == 1;
-    is_read = true;
+    CUdevice device = 0;
+    CUuuid uuid = {0};
+    CUresult rc = also.cuDeviceGet(&device, ordinal);
+    if (rc == CUDA_SUCCESS)
+        rc = also.cuDeviceGetUuid(&uuid, device);
+    if (rc == CUDA_SUCCESS && device >= 0 && device < MAX_DEVICES)
+        cards[device] = (int8_t)share_card_of(uuid.bytes);
+    return rc;
 }
 
-/* Every library of a program initialises CUDA anew; the devices stay what they are. */
-void devices_read(void)
+static CUresult read_all(void)
 {
     int n = 0;
+    CUresult rc = also.cuDeviceGetCount(&n);
+    for (int i = 0; i < n && rc == CUDA_SUCCESS; i++)
+        rc = read_one(i);
+    is_alone = n == 1;
+    __atomic_store_n(&is_read, rc == CUDA_SUCCESS, __ATOMIC_RELEASE);
+    return rc;
+}
+
+/* --- --- */
+
+/* Every library of a program initialises CUDA anew; the devices stay what they are. */
+CUresult devices_read(void)
+{
     (void)pthread_mutex_lock(&mu);
-    if (!is_read && also.cuDeviceGetCount(&n) == CUDA_SUCCESS)
-        read_all(n);
+    CUresult rc = is_read ? CUDA_SUCCESS : read_all();
     (void)pthread_mutex_unlock(&mu);
+    return rc;
+}
+
+bool devices_are_ready(void)
+{
+    return share_is_attached() && __atomic_load_n(&is_read, __ATOMIC_ACQUIRE);
 }
 
 int card_of_device(CUdevice device)
@@ -68,7 +84,7 @@ static CUresult ask(struct here *ret)
 CUresult here_now(struct here *ret)
 {
     *ret = (struct here){.context = live_contexts_only(), .card = -1};
-    if (!share_is_attached())
+    if (!devices_are_ready())
         return CUDA_ERROR_NOT_INITIALIZED;
     if (!is_alone || ret->context == NULL)
         return ask(ret);

@@ -2,10 +2,15 @@
 /* CUDA's devices and contexts, as cards of the container's share. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "limiter/cuda_abi.h"
 
-/* Reads the devices. After the real cuInit. */
-void devices_read(void);
+/* Reads the devices. After the real cuInit. One that cannot be told is an error, and might be one
+ * of the share's. */
+CUresult devices_read(void);
+/* They are read, and this process has its share. Until then nothing may be allocated. */
+bool devices_are_ready(void);
 
 /* The device's card in the share's terms; -1: it is none of the share's. */
 int card_of_device(CUdevice device);

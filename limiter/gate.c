@@ -198,6 +198,7 @@ void gate_enter(struct gate_pass *g, CUstream stream)
     if (!streams_is_captured(stream) && here_now(&here) == CUDA_SUCCESS && here.card >= 0) {
         g->card = here.card;
         g->context = here.context;
+        gate_serve(g->card);
         g->bounded = pass(g->card) != GATE_OPEN;
         add(&cards[g->card].launches, 1);
     }
@@ -339,7 +340,8 @@ static void *serve(void *card)
 
 void gate_serve(int card)
 {
-    if (card < 0 || __atomic_exchange_n(&cards[card].served, true, __ATOMIC_SEQ_CST))
+    if (card < 0 || __atomic_load_n(&cards[card].served, __ATOMIC_RELAXED) ||
+        __atomic_exchange_n(&cards[card].served, true, __ATOMIC_SEQ_CST))
         return;
     sigset_t all, old;
     (void)sigfillset(&all);

@@ -33,5 +33,5 @@ void gate_enter(struct gate_pass *g, CUstream stream);
 /* After it was given. Waits while too much is in flight. Returns rc, the card's answer. */
 CUresult gate_leave(const struct gate_pass *g, CUresult rc);
 
-/* Starts the thread of a card, once. */
+/* Starts the thread of a card, if it does not run yet. */
 void gate_serve(int card);

@@ -26,55 +26,59 @@ struct needs {
     CUdevice device;
 };
 
-static void add_graph(CUgraph graph, unsigned int depth, struct needs *ret);
+static CUresult add_graph(CUgraph graph, unsigned int depth, struct needs *ret);
 
-static void add_allocation(CUgraphNode node, struct needs *ret)
+static CUresult add_allocation(CUgraphNode node, struct needs *ret)
 {
     struct alloc_node a = {0};
-    if (also.cuGraphMemAllocNodeGetParams(node, &a) != CUDA_SUCCESS ||
-        a.pool.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return;
+    CUresult rc = also.cuGraphMemAllocNodeGetParams(node, &a);
+    if (rc != CUDA_SUCCESS || a.pool.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return rc;
     if (ret->bytes == 0)
         ret->device = a.pool.location.id;
     if (__builtin_add_overflow(ret->bytes, a.bytes, &ret->bytes))
         ret->bytes = UINT64_MAX;
+    return rc;
 }
 
-static void add_node(CUgraphNode node, unsigned int depth, struct needs *ret)
+static CUresult add_child(CUgraphNode node, unsigned int depth, struct needs *ret)
 {
     CUgraph child = NULL;
-    int type = 0;
-    if (also.cuGraphNodeGetType(node, &type) != CUDA_SUCCESS)
-        return;
-    if (type == NODE_ALLOCATION)
-        add_allocation(node, ret);
-    else if (type == NODE_GRAPH && also.cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS)
-        add_graph(child, depth + 1, ret);
+    CUresult rc = also.cuGraphChildGraphNodeGetGraph(node, &child);
+    return rc == CUDA_SUCCESS ? add_graph(child, depth, ret) : rc;
 }
 
-static void add_graph(CUgraph graph, unsigned int depth, struct needs *ret)
+static CUresult add_node(CUgraphNode node, unsigned int depth, struct needs *ret)
+{
+    int type = 0;
+    CUresult rc = also.cuGraphNodeGetType(node, &type);
+    if (rc == CUDA_SUCCESS && type == NODE_ALLOCATION)
+        return add_allocation(node, ret);
+    return rc == CUDA_SUCCESS && type == NODE_GRAPH ? add_child(node, depth + 1, ret) : rc;
+}
+
+static CUresult add_nodes(CUgraph graph, size_t n, unsigned int depth, struct needs *ret)
+{
+    CUgraphNode *nodes = calloc(n, sizeof(CUgraphNode));
+    CUresult rc = nodes != NULL ? also.cuGraphGetNodes(graph, nodes, &n) : CUDA_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; rc == CUDA_SUCCESS && i < n; i++)
+        rc = add_node(nodes[i], depth, ret);
+    free(nodes);
+    return rc;
+}
+
+static CUresult add_graph(CUgraph graph, unsigned int depth, struct needs *ret)
 {
     size_t n = 0;
-    if (depth > MAX_DEPTH || also.cuGraphGetNodes(graph, NULL, &n) != CUDA_SUCCESS || n == 0)
-        return;
-    CUgraphNode *nodes = calloc(n, sizeof(CUgraphNode));
-    if (nodes != NULL && also.cuGraphGetNodes(graph, nodes, &n) == CUDA_SUCCESS) {
-        for (size_t i = 0; i < n; i++)
-            add_node(nodes[i], depth, ret);
-    }
-    free(nodes);
+    if (depth > MAX_DEPTH)
+        return CUDA_SUCCESS;
+    CUresult rc = also.cuGraphGetNodes(graph, NULL, &n);
+    return rc == CUDA_SUCCESS && n != 0 ? add_nodes(graph, n, depth, ret) : rc;
 }
 
 static uint64_t key_of(CUgraphExec exec)
 {
     return (uint64_t)(uintptr_t)exec;
-}
-
-static struct needs needs_of(CUgraph graph)
-{
-    struct needs needs = {0};
-    add_graph(graph, 0, &needs);
-    return needs;
 }
 
 /* The ledger's entry of an executable graph has what a launch needs; nothing is taken for it. */
@@ -93,11 +97,14 @@ static void note(const struct needs *needs, CUgraphExec exec)
 
 /* One that is uploaded at once takes its memory now. */
 #define INSTANTIATE(exec, graph, flags, call)                                                      \
-    const struct needs needs = needs_of(graph);                                                    \
+    struct needs needs = {0};                                                                      \
+    CUresult rc = add_graph(graph, 0, &needs);                                                     \
+    if (rc != CUDA_SUCCESS)                                                                        \
+        return rc;                                                                                 \
     bool uploads = ((flags)&UPLOAD) != 0 && needs.bytes != 0;                                      \
     if (uploads && !pools_take_for_graph(card_of_device(needs.device), needs.device, needs.bytes)) \
         return CUDA_ERROR_OUT_OF_MEMORY;                                                           \
-    CUresult rc = call;                                                                            \
+    rc = call;                                                                                     \
     if (rc == CUDA_SUCCESS)                                                                        \
         note(&needs, *(exec));                                                                     \
     return settle(rc, uploads)

@@ -2,25 +2,32 @@
 #include "limiter/ledger.h"
 
 #include <pthread.h>
+#include <string.h>
 #include <sys/mman.h>
 
+enum { FIRST_SIZE = 1024 };
+static struct ledger_entry first[FIRST_SIZE];
+
 /*
- * A table with open addressing. Its memory is mapped: programs with an allocator of their own may
- * be inside it when they call CUDA.
+ * A table with open addressing, in which one place at least is free. Its memory is mapped once it
+ * needs more than the first: programs with an allocator of their own may be inside it when they
+ * call CUDA.
  */
 static struct {
     struct ledger_entry *at;
     size_t size; /* a power of two */
     size_t n;
-} table;
+} table = {.at = first, .size = FIRST_SIZE};
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 
 static void forget_after_fork(void)
 {
     (void)pthread_mutex_init(&mu, NULL);
-    table.at = NULL;
-    table.size = table.n = 0;
+    memset(first, 0, sizeof(first));
+    table.at = first;
+    table.size = FIRST_SIZE;
+    table.n = 0;
 }
 
 __attribute__((constructor)) static void watch_forks(void)
@@ -41,8 +48,6 @@ static size_t next_place(size_t i)
 
 static struct ledger_entry *find(unsigned int kind, uint64_t key)
 {
-    if (table.size == 0)
-        return NULL;
     for (size_t i = first_place(kind, key); table.at[i].kind != 0; i = next_place(i)) {
         if (table.at[i].key == key && table.at[i].kind == kind)
             return &table.at[i];
@@ -59,14 +64,15 @@ static void insert(const struct ledger_entry *e)
     table.n++;
 }
 
-static bool grow(void)
+/* Without memory for more the table that there is fills up. */
+static void grow(void)
 {
     struct ledger_entry *old = table.at;
-    size_t n = table.size, size = n != 0 ? n * 2 : 1024;
+    size_t n = table.size, size = n * 2;
     void *at =
         mmap(NULL, size * sizeof(*old), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
-        return false;
+        return;
     table.at = at;
     table.size = size;
     table.n = 0;
@@ -74,9 +80,8 @@ static bool grow(void)
         if (old[i].kind != 0)
             insert(&old[i]);
     }
-    if (old != NULL)
+    if (old != first)
         (void)munmap(old, n * sizeof(*old));
-    return true;
 }
 
 /* What stands behind it moves up where it would not be found any more. */
@@ -96,10 +101,12 @@ static void erase(struct ledger_entry *e)
     }
 }
 
-/* Locked. Without memory for the note it stays counted, for as long as the process lives. */
+/* Locked. What a full table has no place for stays counted, for as long as the process lives. */
 static void put(const struct ledger_entry *e)
 {
-    if (table.n * 2 < table.size || grow())
+    if (table.n * 2 >= table.size)
+        grow();
+    if (table.n + 1 < table.size)
         insert(e);
 }
 

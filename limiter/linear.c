@@ -117,7 +117,7 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
     CUresult rc = real.cuDeviceTotalMem_v2(bytes, device);
-    int card = share_is_attached() ? card_of_device(device) : -1;
+    int card = devices_are_ready() ? card_of_device(device) : -1;
     if (rc == CUDA_SUCCESS && card >= 0 && limit_of(card) < *bytes)
         *bytes = limit_of(card);
     return rc;

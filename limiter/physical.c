@@ -11,7 +11,6 @@
 #include "limiter/charge.h"
 #include "limiter/device.h"
 #include "limiter/real.h"
-#include "limiter/share.h"
 
 /* Held over the real calls of maps: an address that was unmapped may be mapped at once by another
  * thread. */
@@ -45,7 +44,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
                      const struct physical_props *props, uint64_t flags)
 {
     struct charge c;
-    if (!share_is_attached())
+    if (!devices_are_ready())
         return CUDA_ERROR_NOT_INITIALIZED;
     CUresult rc = charge_begin_on(&c, LEDGER_PHYSICAL, card_of(props), bytes);
     if (rc == CUDA_SUCCESS)

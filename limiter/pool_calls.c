@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include "limiter/charge.h"
+#include "limiter/device.h"
 #include "limiter/pools.h"
 #include "limiter/real.h"
-#include "limiter/share.h"
 #include "limiter/streams.h"
 
 /* --- Allocations --- */
@@ -30,41 +30,51 @@ static CUresult end(struct pool *p, CUresult rc, const CUdeviceptr *pointer, siz
     return rc;
 }
 
+/* rc: whether the pool could be told. */
+static CUresult begin(CUresult rc, struct pool *p, size_t bytes)
+{
+    if (rc == CUDA_SUCCESS && !pools_begin(p, bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    return rc;
+}
+
 /* What is captured takes memory when its graph is launched. */
 #define ALLOCATE(which, stream, call)                                                              \
-    if (!share_is_attached())                                                                      \
+    if (!devices_are_ready())                                                                      \
         return CUDA_ERROR_NOT_INITIALIZED;                                                         \
     if (streams_is_captured(stream))                                                               \
         return call;                                                                               \
+    struct pool *p = NULL;                                                                         \
     pools_lock();                                                                                  \
-    struct pool *p = which;                                                                        \
-    CUresult rc = pools_begin(p, bytes) ? call : CUDA_ERROR_OUT_OF_MEMORY;                         \
-    rc = end(p, rc, pointer, bytes, stream);                                                       \
+    CUresult told = which;                                                                         \
+    CUresult rc = begin(told, p, bytes);                                                           \
+    rc = end(p, rc == CUDA_SUCCESS ? call : rc, pointer, bytes, stream);                           \
     pools_unlock();                                                                                \
     return rc
 
 CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream stream)
 {
-    ALLOCATE(pools_of_stream(stream), stream, real.cuMemAllocAsync(pointer, bytes, stream));
+    ALLOCATE(pools_of_stream(stream, &p), stream, real.cuMemAllocAsync(pointer, bytes, stream));
 }
 
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *pointer, size_t bytes, CUstream stream)
 {
     CUstream own = stream_of_thread(stream);
-    ALLOCATE(pools_of_stream(own), own, real.cuMemAllocAsync_ptsz(pointer, bytes, stream));
+    ALLOCATE(pools_of_stream(own, &p), own, real.cuMemAllocAsync_ptsz(pointer, bytes, stream));
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool,
                                  CUstream stream)
 {
-    ALLOCATE(pools_known(pool), stream, real.cuMemAllocFromPoolAsync(pointer, bytes, pool, stream));
+    ALLOCATE(pools_known(pool, &p), stream,
+             real.cuMemAllocFromPoolAsync(pointer, bytes, pool, stream));
 }
 
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool,
                                       CUstream stream)
 {
     CUstream own = stream_of_thread(stream);
-    ALLOCATE(pools_known(pool), own,
+    ALLOCATE(pools_known(pool, &p), own,
              real.cuMemAllocFromPoolAsync_ptsz(pointer, bytes, pool, stream));
 }
 
@@ -117,29 +127,30 @@ CUresult cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream)
 enum { TYPE_MANAGED = 2 };
 
 /* Managed memory counts for the card of the context in which its pool was made. */
-static CUdevice device_of(const struct pool_props *props)
+static CUresult device_of(const struct pool_props *props, CUdevice *ret)
 {
-    CUdevice device = -1;
-    if (props->type == TYPE_MANAGED)
-        (void)also.cuCtxGetDevice(&device);
-    else if (props->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
-        device = props->location.id;
-    return device;
+    *ret = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? props->location.id : -1;
+    return props->type == TYPE_MANAGED ? also.cuCtxGetDevice(ret) : CUDA_SUCCESS;
 }
 
-static CUresult note(CUresult rc, const CUmemoryPool *pool, CUdevice device)
+static CUresult note(CUmemoryPool pool, CUresult rc, CUdevice device)
 {
-    if (rc != CUDA_SUCCESS || pools_add(*pool, device))
-        return rc;
-    (void)real.cuMemPoolDestroy(*pool);
-    return CUDA_ERROR_OUT_OF_MEMORY;
+    if (rc == CUDA_SUCCESS && !pools_add(pool, device))
+        rc = CUDA_ERROR_OUT_OF_MEMORY;
+    if (rc != CUDA_SUCCESS)
+        (void)real.cuMemPoolDestroy(pool);
+    return rc;
 }
 
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const struct pool_props *props)
 {
+    CUdevice device = -1;
     pools_lock();
     CUresult rc = real.cuMemPoolCreate(pool, props);
-    rc = note(rc, pool, rc == CUDA_SUCCESS ? device_of(props) : -1);
+    if (rc == CUDA_SUCCESS) {
+        CUresult told = device_of(props, &device);
+        rc = note(*pool, told, device);
+    }
     pools_unlock();
     return rc;
 }
@@ -159,7 +170,8 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *handle, in
 {
     pools_lock();
     CUresult rc = real.cuMemPoolImportFromShareableHandle(pool, handle, type, flags);
-    rc = note(rc, pool, /* device= */ -1);
+    if (rc == CUDA_SUCCESS)
+        rc = note(*pool, rc, /* device= */ -1);
     pools_unlock();
     return rc;
 }

@@ -91,13 +91,14 @@ static CUresult ask_real(const struct pool *p, bool used, uint64_t *ret)
     return also.cuDeviceGetGraphMemAttribute(p->device, used ? GRAPH_USED : GRAPH_RESERVED, ret);
 }
 
+/* Where that cannot be asked: as much as was taken for it. */
 static uint64_t ask(const struct pool *p, bool used)
 {
     uint64_t value = 0;
     int mode = streams_relax();
     CUresult rc = ask_real(p, used, &value);
     streams_tighten(mode);
-    return rc == CUDA_SUCCESS ? value : 0;
+    return rc == CUDA_SUCCESS ? value : p->taken;
 }
 
 static uint64_t allocated(const struct pool *p)
@@ -199,23 +200,34 @@ bool pools_take_for_graph(int card, CUdevice device, uint64_t bytes)
     return ok;
 }
 
-/* Of the device whose pool it is; -1: of none, or imported, which its exporter counts. */
-static CUdevice device_of_pool(CUmemoryPool pool)
+/* The device whose own pool it is; -1: of none. An error where that of one cannot be told. */
+static CUresult device_of_pool(CUmemoryPool pool, CUdevice *ret)
 {
     int n = 0;
     CUmemoryPool found = NULL;
-    (void)also.cuDeviceGetCount(&n);
-    for (int i = 0; i < n; i++) {
-        if (also.cuDeviceGetDefaultMemPool(&found, i) == CUDA_SUCCESS && found == pool)
-            return i;
+    CUresult rc = also.cuDeviceGetCount(&n);
+    *ret = -1;
+    for (int i = 0; i < n && *ret < 0; i++) {
+        CUresult asked = also.cuDeviceGetDefaultMemPool(&found, i);
+        if (asked != CUDA_SUCCESS)
+            rc = asked;
+        else if (found == pool)
+            *ret = i;
     }
-    return -1;
+    return *ret >= 0 ? CUDA_SUCCESS : rc;
 }
 
-struct pool *pools_known(CUmemoryPool handle)
+CUresult pools_known(CUmemoryPool handle, struct pool **ret)
 {
-    struct pool *p = find(handle, 0);
-    return p != NULL || handle == NULL ? p : add(handle, device_of_pool(handle));
+    CUdevice device = -1;
+    *ret = handle != NULL ? find(handle, 0) : NULL;
+    if (*ret != NULL || handle == NULL)
+        return CUDA_SUCCESS;
+    CUresult rc = device_of_pool(handle, &device);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    *ret = add(handle, device);
+    return *ret != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* A stream's is that of its device, which need not be the current context's. */
@@ -224,22 +236,23 @@ static CUresult device_of_stream(CUstream stream, CUdevice *ret)
     CUcontext context = NULL;
     struct ledger_entry e;
     bool is_handle = stream != NULL && stream != STREAM_PER_THREAD;
-    if (is_handle && also.cuStreamGetCtx(stream, &context) == CUDA_SUCCESS &&
-        ledger_hold(LEDGER_CONTEXT, (uint64_t)(uintptr_t)context, 0, &e) > 0) {
-        *ret = e.device;
-        return CUDA_SUCCESS;
-    }
-    return also.cuCtxGetDevice(ret);
+    CUresult rc = is_handle ? also.cuStreamGetCtx(stream, &context) : CUDA_SUCCESS;
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (context == NULL || ledger_hold(LEDGER_CONTEXT, (uint64_t)(uintptr_t)context, 0, &e) <= 0)
+        return also.cuCtxGetDevice(ret);
+    *ret = e.device;
+    return CUDA_SUCCESS;
 }
 
-struct pool *pools_of_stream(CUstream stream)
+CUresult pools_of_stream(CUstream stream, struct pool **ret)
 {
     CUdevice device = 0;
     CUmemoryPool handle = NULL;
-    if (device_of_stream(stream, &device) != CUDA_SUCCESS ||
-        also.cuDeviceGetMemPool(&handle, device) != CUDA_SUCCESS)
-        return NULL;
-    return pools_known(handle);
+    CUresult rc = device_of_stream(stream, &device);
+    if (rc == CUDA_SUCCESS)
+        rc = also.cuDeviceGetMemPool(&handle, device);
+    return rc == CUDA_SUCCESS ? pools_known(handle, ret) : rc;
 }
 
 bool pools_add(CUmemoryPool handle, CUdevice device)

@@ -24,9 +24,10 @@ struct pool;
 void pools_lock(void);
 void pools_unlock(void);
 
-/* The pool with this handle; that from which a stream allocates; NULL: as the call will say. */
-struct pool *pools_known(CUmemoryPool handle);
-struct pool *pools_of_stream(CUstream stream);
+/* The pool with this handle; that from which a stream allocates. NULL, in *ret: of no handle, as the
+ * call will say. Else an error, or OUT_OF_MEMORY where there are too many. */
+CUresult pools_known(CUmemoryPool handle, struct pool **ret);
+CUresult pools_of_stream(CUstream stream, struct pool **ret);
 
 /* One was made; device -1: it is of none, or another process counts it. False: there are too many. */
 bool pools_add(CUmemoryPool handle, CUdevice device);

@@ -167,19 +167,31 @@ bool streams_any_captured(void)
     return __atomic_load_n(&captured, __ATOMIC_SEQ_CST) != 0;
 }
 
+static CUresult ask(CUstream stream, int *ret_status)
+{
+    *ret_status = 0;
+    return streams_any_captured() ? also.cuStreamIsCapturing(stream, ret_status) : CUDA_SUCCESS;
+}
+
 /* Streams come to a capture by events of it, too. The default stream beside one that is captured
- * cannot be told, and takes no work. */
+ * takes no work. Of one that cannot be told the work is taken for work, which counts. */
 bool streams_is_captured(CUstream stream)
 {
     int status = 0;
-    return streams_any_captured() &&
-           (also.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS || status != 0);
+    return ask(stream, &status) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT || status != 0;
 }
 
+static bool may_be_captured(CUstream stream)
+{
+    int status = 0;
+    return ask(stream, &status) != CUDA_SUCCESS || status != 0;
+}
+
+/* One whose context could not be told is taken for any's. */
 static bool has_capture(CUcontext context)
 {
     for (unsigned int i = 0; i < reach; i++) {
-        if (entries[i].is_captured && entries[i].context == context)
+        if (entries[i].is_captured && (entries[i].context == context || entries[i].context == NULL))
             return true;
     }
     return false;
@@ -192,7 +204,7 @@ void streams_each(CUcontext context, void (*fn)(CUstream stream, void *arg), voi
         fn(/* stream= */ NULL, arg);
     for (unsigned int i = 0; i < reach; i++) {
         const struct entry *e = &entries[i];
-        if (e->is_apart && e->context == context && !streams_is_captured(e->key.stream))
+        if (e->is_apart && e->context == context && !may_be_captured(e->key.stream))
             fn(e->key.stream, arg);
     }
     unlock();
