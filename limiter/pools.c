@@ -12,6 +12,10 @@
 
 enum { MAX_POOLS = 4096 };
 
+/* Assumed, as it is seen with CUDA 11 and later: a pool reserves so much at a time, or what the
+ * allocation needs where that is more. */
+#define SLAB (UINT64_C(32) << 20U)
+
 /* Attributes; each is a uint64_t. */
 enum { POOL_RESERVED = 5, POOL_USED = 7, GRAPH_USED = 0, GRAPH_RESERVED = 2 };
 
@@ -28,11 +32,13 @@ struct pool {
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static struct pool pools[MAX_POOLS];
 static unsigned int reach;
+static bool is_trial; /* of the allocation between pools_begin and pools_unlock */
 
 static void forget_after_fork(void)
 {
     (void)pthread_mutex_init(&mu, NULL);
     reach = 0;
+    is_trial = false;
 }
 
 __attribute__((constructor)) static void watch_forks(void)
@@ -47,6 +53,9 @@ void pools_lock(void)
 
 void pools_unlock(void)
 {
+    if (is_trial)
+        share_trial_end();
+    is_trial = false;
     (void)pthread_mutex_unlock(&mu);
 }
 
@@ -167,19 +176,41 @@ static uint64_t lacks(const struct pool *p, uint64_t bytes)
     return bytes > spare ? bytes - spare : 0;
 }
 
-/* Takes what the pool may reserve more; where there is no room for that, what it will at least. */
-static bool take(struct pool *p, uint64_t bytes)
+static bool take_room(struct pool *p, uint64_t bytes)
+{
+    bool ok = share_take(p->card, bytes);
+    p->taken += ok ? bytes : 0;
+    return ok;
+}
+
+/* Takes what the pool may reserve more, if need be of what the pools have to spare. */
+static bool take_most(struct pool *p, uint64_t bytes)
 {
     (void)settle(p);
-    uint64_t more = bytes;
-    if (!share_take(p->card, more)) {
-        trim_all();
-        more = lacks(p, bytes);
-        if (!share_take(p->card, more))
-            return false;
-    }
-    p->taken += more;
-    return true;
+    if (take_room(p, bytes))
+        return true;
+    trim_all();
+    return take_room(p, bytes);
+}
+
+/* Without room for a slab an allocation may still fit into what the pool has. Where that is in
+ * pieces which are too small, the pool has a slab too many until it is undone: one process of the
+ * container at a time tries, and nobody while another one's is there. */
+static bool begin_trial(struct pool *p, uint64_t bytes)
+{
+    if (lacks(p, bytes) != 0)
+        return false;
+    share_trial_begin();
+    is_trial = share_take(p->card, 0);
+    if (!is_trial)
+        share_trial_end();
+    return is_trial;
+}
+
+/* For a graph: of what it needs the card may have some already. */
+static bool take(struct pool *p, uint64_t bytes)
+{
+    return take_most(p, bytes) || take_room(p, lacks(p, bytes));
 }
 
 /* --- --- */
@@ -230,14 +261,15 @@ CUresult pools_known(CUmemoryPool handle, struct pool **ret)
     return *ret != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* A stream's is that of its device, which need not be the current context's. */
+/* A stream's is that of its device, which need not be the current context's. Of a green context's
+ * stream the driver tells none. */
 static CUresult device_of_stream(CUstream stream, CUdevice *ret)
 {
     CUcontext context = NULL;
     struct ledger_entry e;
     bool is_handle = stream != NULL && stream != STREAM_PER_THREAD;
     CUresult rc = is_handle ? also.cuStreamGetCtx(stream, &context) : CUDA_SUCCESS;
-    if (rc != CUDA_SUCCESS)
+    if (rc != CUDA_SUCCESS && rc != CUDA_ERROR_NOT_SUPPORTED)
         return rc;
     if (context == NULL || ledger_hold(LEDGER_CONTEXT, (uint64_t)(uintptr_t)context, 0, &e) <= 0)
         return also.cuCtxGetDevice(ret);
@@ -275,7 +307,7 @@ bool pools_begin(struct pool *p, uint64_t bytes)
     if (p == NULL || p->card < 0)
         return true;
     overhead_follow(p->card);
-    return take(p, bytes);
+    return take_most(p, bytes < SLAB ? SLAB : bytes) || begin_trial(p, bytes);
 }
 
 bool pools_end(struct pool *p)
