@@ -292,6 +292,8 @@ torture: ## Every plan of harm: each write and event of each workload, killed, l
 	@[ -n "$(T)" ] || CLEAVE_TORTURE=1 /usr/bin/python3 -m pytest -p no:cacheprovider -q test/e2e/test_fractional_stub.py test/e2e/test_fractional.py -k test_no_card_is_given_twice
 	@[ -n "$(T)" ] || /usr/bin/python3 test/fault/walk.py
 	@[ -n "$(T)" ] || FAILING=whole hack/run-tests.sh failing
+	@[ -n "$(T)" ] || FAILING=whole hack/run-tests.sh limiter test_failing
+	@[ -n "$(T)" ] || CLEAVE_TORTURE=1 hack/run-tests.sh limiter test_torture
 	@[ -n "$(T)" ] || MUTATION_STRIDE=1 hack/run-tests.sh unit mutation
 	@[ -n "$(T)" ] || MUTATION_STRIDE=1 hack/run-tests.sh unit agent_mutation
 	@[ -n "$(T)" ] || FRACTION_CASES=1000000 hack/run-tests.sh unit fraction_oracle

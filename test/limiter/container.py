@@ -107,6 +107,9 @@ class Agent:
         self.beat()
         return self.turns[card]
 
+    def sets_limit(self, card, limit):
+        ctypes.c_uint64.from_buffer(self.terms, 128 + card * 128 + 16).value = limit
+
 
 class Box:
     """The namespace and the folder of a share. drivers: the folder of the real libraries; cards: as terms() has them."""
