@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which call of the limiter's fails: one of the system's or the C library's (failing_calls.c, which is preloaded and has the
- * plan), or one of the driver's (failing_driver.c, which stands in the real driver's place).
+ * Which call of the limiter's fails: one of the system's or the C library's (failing_calls.c, which
+ * is preloaded and has the plan), or one of the driver's (failing_driver.c, which stands in the
+ * real driver's place).
  */
 #pragma once
 
