@@ -33,8 +33,12 @@ const char *const api_publisher_names[] = {[API_PUBLISHER_KUBELET] = "kubelet",
                                            [API_PUBLISHER_OTHER] = "other",
                                            NULL};
 
-const char *const api_level_names[] =
-    {[API_LEVEL_NONE] = "none", [API_LEVEL_LIBRARY] = "library", NULL};
+const char *const api_memory_level_names[] = {[API_LEVEL_NONE] = "none",
+                                              [API_LEVEL_LIBRARY] = "library",
+                                              [API_LEVEL_DRIVER] = "driver",
+                                              NULL};
+const char *const api_compute_level_names[] =
+    {[API_LEVEL_NONE] = "none", [API_LEVEL_LIBRARY] = "library", [API_LEVEL_MPS] = "mps", NULL};
 static const char *const memory_enforcement_names[] = {[API_MEMORY_AUTO] = "auto",
                                                        [API_MEMORY_DRIVER] = "driver",
                                                        [API_MEMORY_LIBRARY] = "library",
@@ -317,8 +321,8 @@ static const struct jx_field fractional_state_fields[] = {
          .max = MAX_SHARES),
     JX_F(device_fractional_state, compute_percent, "computePercent", JX_INT, .keep_zero = true,
          .min = 0, .max = MAX_PERCENT),
-    JX_F(device_fractional_state, memory, "memory", JX_ENUM, .choices = api_level_names),
-    JX_F(device_fractional_state, compute, "compute", JX_ENUM, .choices = api_level_names),
+    JX_F(device_fractional_state, memory, "memory", JX_ENUM, .choices = api_memory_level_names),
+    JX_F(device_fractional_state, compute, "compute", JX_ENUM, .choices = api_compute_level_names),
     {0},
 };
 

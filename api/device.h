@@ -28,7 +28,12 @@ enum api_source_kind { API_SOURCE_NODE_LABEL, API_SOURCE_PROFILE };
 enum api_qos_policy { API_BEST_EFFORT, API_FIXED_SHARE, API_BURST_SHARE };
 enum api_publisher { API_PUBLISHER_KUBELET, API_PUBLISHER_CONTROLLER, API_PUBLISHER_OTHER };
 /* What holds containers to their shares, the weakest first. */
-enum api_level { API_LEVEL_NONE, API_LEVEL_LIBRARY };
+enum api_level {
+    API_LEVEL_NONE,
+    API_LEVEL_LIBRARY,
+    API_LEVEL_DRIVER,                 /* of memory */
+    API_LEVEL_MPS = API_LEVEL_DRIVER, /* of compute */
+};
 enum api_memory_enforcement {
     API_MEMORY_AUTO,
     API_MEMORY_DRIVER,
@@ -50,7 +55,8 @@ extern const char *const api_failure_policy_names[];
 extern const char *const api_mig_strategy_names[];
 extern const char *const api_publisher_names[];
 extern const char *const api_qos_policy_names[];
-extern const char *const api_level_names[];
+extern const char *const api_memory_level_names[];
+extern const char *const api_compute_level_names[];
 
 /* A profile has 13 labels, and a card at most 18 profiles: room for two models with their
  * partitions. */

@@ -50,7 +50,7 @@ static uint64_t key_of(CUcontext context)
     return (uint64_t)(uintptr_t)context;
 }
 
-static CUresult note(CUresult rc, int card, const CUcontext *context)
+static CUresult note(CUresult rc, int card, CUdevice device, const CUcontext *context)
 {
     if (rc != CUDA_SUCCESS) {
         overhead_give_back(card);
@@ -59,6 +59,7 @@ static CUresult note(CUresult rc, int card, const CUcontext *context)
     const struct ledger_entry e = {.key = key_of(*context),
                                    .kind = LEDGER_CONTEXT,
                                    .card = (int8_t)card,
+                                   .device = (int16_t)device,
                                    .holds = 1};
     ledger_put(&e);
     live_contexts_add(*context, card);
@@ -87,7 +88,7 @@ static CUresult retain_new(CUcontext *context, CUdevice device, int card)
 {
     if (!overhead_take(card))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult rc = note(real.cuDevicePrimaryCtxRetain(context, device), card, context);
+    CUresult rc = note(real.cuDevicePrimaryCtxRetain(context, device), card, device, context);
     if (rc == CUDA_SUCCESS)
         primaries[device].context = *context;
     return rc;
@@ -146,7 +147,7 @@ static CUresult unlock(CUresult rc)
     int card = share_is_attached() ? card_of_device(device) : -1;                                  \
     if (!overhead_take(card))                                                                      \
         return unlock(CUDA_ERROR_OUT_OF_MEMORY);                                                   \
-    return unlock(note(call, card, context))
+    return unlock(note(call, card, device, context))
 
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
 {

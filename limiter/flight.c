@@ -6,7 +6,7 @@
 
 #include "limiter/live_contexts.h"
 #include "limiter/mono.h"
-#include "limiter/pause.h"
+#include "limiter/raw.h"
 #include "limiter/real.h"
 #include "limiter/streams.h"
 
@@ -131,19 +131,13 @@ static void measure(struct flight *f, bool waited)
 
 /* --- For who gives work --- */
 
-static CUevent add_piece(int card, CUcontext context, CUstream stream)
+CUevent flight_add(int card, CUcontext context, CUstream stream)
 {
+    int mode = streams_relax();
     lock();
     struct flight *f = find_or_add(card, context, stream_key(stream));
     CUevent oldest = f != NULL && record(f) ? oldest_of(f) : NULL;
     unlock();
-    return oldest;
-}
-
-CUevent flight_add(int card, CUcontext context, CUstream stream)
-{
-    int mode = streams_relax();
-    CUevent oldest = streams_is_captured(stream) ? NULL : add_piece(card, context, stream);
     streams_tighten(mode);
     return oldest;
 }
@@ -166,7 +160,7 @@ void flight_wait(CUcontext context, CUstream stream, CUevent oldest, bool (*goes
     uint64_t began = mono_ns(), look = LOOK_MIN_NS;
     bool done = is_done(oldest), waited = !done;
     while (!done && goes_on(card) && mono_ns() - began < GIVE_UP_NS) {
-        pause_ns(look);
+        raw_sleep(look);
         look = look < LOOK_MAX_NS ? look + look / 2 : look;
         done = is_done(oldest);
     }

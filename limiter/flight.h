@@ -15,7 +15,7 @@
 #include "limiter/cuda_abi.h"
 
 /* After a piece of work was given. Returns the event of the piece to wait for before the next;
- * NULL: none. A stream whose work is only recorded (captured) has none in flight. */
+ * NULL: none. */
 CUevent flight_add(int card, CUcontext context, CUstream stream);
 /* Waits for it while goes_on says so, and not for ever: a stream that waits for its own program has
  * to be fed. */

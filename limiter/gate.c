@@ -13,8 +13,9 @@
 #include "limiter/flight.h"
 #include "limiter/mono.h"
 #include "limiter/new_thread.h"
-#include "limiter/pause.h"
+#include "limiter/raw.h"
 #include "limiter/real.h"
+#include "limiter/streams.h"
 
 #define NO_TURN UINT32_MAX
 
@@ -194,7 +195,7 @@ void gate_enter(struct gate_pass *g, CUstream stream)
     struct here here;
     int saved = errno;
     *g = (struct gate_pass){.card = -1, .stream = stream};
-    if (here_now(&here) == CUDA_SUCCESS && here.card >= 0) {
+    if (!streams_is_captured(stream) && here_now(&here) == CUDA_SUCCESS && here.card >= 0) {
         g->card = here.card;
         g->context = here.context;
         g->bounded = pass(g->card) != GATE_OPEN;
@@ -240,7 +241,7 @@ static bool drain(int card, uint32_t turn)
         wait_for_change(&cards[card].entering, entering, &short_time);
     flight_mark(card);
     while (is_turn(card, turn) && !flight_is_empty(card)) {
-        pause_ns(look);
+        raw_sleep(look);
         look = look < LOOK_MAX_NS ? look + look / 2 : look;
     }
     return is_turn(card, turn);

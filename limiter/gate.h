@@ -28,7 +28,7 @@ struct gate_pass {
     CUstream stream;
 };
 
-/* Waits until the work may go to the card of the current context. */
+/* Waits until the work may go to the card of the current context. What is captured runs later. */
 void gate_enter(struct gate_pass *g, CUstream stream);
 /* After it was given. Waits while too much is in flight. Returns rc, the card's answer. */
 CUresult gate_leave(const struct gate_pass *g, CUresult rc);

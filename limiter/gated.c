@@ -2,12 +2,7 @@
 /* CUDA: what puts work on the card. */
 #include "limiter/gate.h"
 #include "limiter/real.h"
-
-/* The stream of a form of a function for a default stream of each thread. */
-static CUstream per_thread(CUstream stream)
-{
-    return stream != NULL ? stream : (CUstream)(uintptr_t)2;
-}
+#include "limiter/streams.h"
 
 static CUstream launch_stream(const struct launch_config *c)
 {

@@ -12,8 +12,12 @@
 #include "limiter/gate.h"
 #include "limiter/pools.h"
 #include "limiter/real.h"
+#include "limiter/streams.h"
 
 enum { NODE_GRAPH = 4, NODE_ALLOCATION = 10, MAX_DEPTH = 8 };
+
+/* cuGraphInstantiate: a flag. */
+#define UPLOAD UINT64_C(2)
 
 /* What one launch allocates, and where. A graph allocates on one device as a rule; of one with more
  * the sum counts on the first. */
@@ -66,53 +70,78 @@ static uint64_t key_of(CUgraphExec exec)
     return (uint64_t)(uintptr_t)exec;
 }
 
-/* The ledger's entry of an executable graph has what a launch needs; nothing is taken for it. */
-static void note(CUgraph graph, CUgraphExec exec)
+static struct needs needs_of(CUgraph graph)
 {
     struct needs needs = {0};
     add_graph(graph, 0, &needs);
-    if (needs.bytes == 0)
+    return needs;
+}
+
+/* The ledger's entry of an executable graph has what a launch needs; nothing is taken for it. */
+static void note(const struct needs *needs, CUgraphExec exec)
+{
+    if (needs->bytes == 0)
         return;
     const struct ledger_entry e = {.key = key_of(exec),
-                                   .bytes = needs.bytes,
+                                   .bytes = needs->bytes,
                                    .kind = LEDGER_GRAPH,
-                                   .card = (int8_t)card_of_device(needs.device),
-                                   .device = (int16_t)needs.device,
+                                   .card = (int8_t)card_of_device(needs->device),
+                                   .device = (int16_t)needs->device,
                                    .holds = 1};
     ledger_put(&e);
 }
 
-#define INSTANTIATE(exec, graph, call)                                                             \
+/* One that is uploaded at once takes its memory now. */
+#define INSTANTIATE(exec, graph, flags, call)                                                      \
+    const struct needs needs = needs_of(graph);                                                    \
+    bool uploads = ((flags)&UPLOAD) != 0 && needs.bytes != 0;                                      \
+    if (uploads && !pools_take_for_graph(card_of_device(needs.device), needs.device, needs.bytes)) \
+        return CUDA_ERROR_OUT_OF_MEMORY;                                                           \
     CUresult rc = call;                                                                            \
     if (rc == CUDA_SUCCESS)                                                                        \
-        note(graph, *(exec));                                                                      \
-    return rc
+        note(&needs, *(exec));                                                                     \
+    return settle(rc, uploads)
+
+static CUresult settle(CUresult rc, bool allocates)
+{
+    if (allocates)
+        pools_settle();
+    return rc;
+}
 
 CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *text,
                             size_t bytes)
 {
-    INSTANTIATE(exec, graph, real.cuGraphInstantiate(exec, graph, node, text, bytes));
+    INSTANTIATE(exec, graph, 0U, real.cuGraphInstantiate(exec, graph, node, text, bytes));
 }
 
 CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *text,
                                size_t bytes)
 {
-    INSTANTIATE(exec, graph, real.cuGraphInstantiate_v2(exec, graph, node, text, bytes));
+    INSTANTIATE(exec, graph, 0U, real.cuGraphInstantiate_v2(exec, graph, node, text, bytes));
 }
 
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, uint64_t flags)
 {
-    INSTANTIATE(exec, graph, real.cuGraphInstantiateWithFlags(exec, graph, flags));
+    INSTANTIATE(exec, graph, flags, real.cuGraphInstantiateWithFlags(exec, graph, flags));
+}
+
+/* CUDA_GRAPH_INSTANTIATE_PARAMS begins with the flags. */
+static uint64_t flags_of(const void *params)
+{
+    return params != NULL ? *(const uint64_t *)params : 0;
 }
 
 CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph, void *params)
 {
-    INSTANTIATE(exec, graph, real.cuGraphInstantiateWithParams(exec, graph, params));
+    INSTANTIATE(exec, graph, flags_of(params),
+                real.cuGraphInstantiateWithParams(exec, graph, params));
 }
 
 CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph, void *params)
 {
-    INSTANTIATE(exec, graph, real.cuGraphInstantiateWithParams_ptsz(exec, graph, params));
+    INSTANTIATE(exec, graph, flags_of(params),
+                real.cuGraphInstantiateWithParams_ptsz(exec, graph, params));
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec exec)
@@ -124,31 +153,23 @@ CUresult cuGraphExecDestroy(CUgraphExec exec)
 
 /* --- Launches --- */
 
-static CUresult take(CUgraphExec exec, bool *ret_allocates)
+static bool take(CUgraphExec exec, bool *ret_allocates)
 {
     struct ledger_entry e;
     *ret_allocates = ledger_hold(LEDGER_GRAPH, key_of(exec), 0, &e) > 0;
-    return !*ret_allocates || pools_take_for_graph(e.card, e.device, e.bytes)
-               ? CUDA_SUCCESS
-               : CUDA_ERROR_OUT_OF_MEMORY;
+    return !*ret_allocates || pools_take_for_graph(e.card, e.device, e.bytes);
 }
 
-static CUresult settle(CUresult rc, bool allocates)
-{
-    if (allocates)
-        pools_settle();
-    return rc;
-}
-
+/* In a stream that is captured it becomes a part of another graph. */
 #define RUN(exec, stream, call)                                                                    \
     struct gate_pass pass = {.card = -1};                                                          \
     bool allocates = false;                                                                        \
-    CUresult rc = take(exec, &allocates);                                                          \
-    if (rc != CUDA_SUCCESS)                                                                        \
-        return rc;                                                                                 \
+    if (streams_is_captured(stream))                                                               \
+        return call;                                                                               \
     if (!gate_is_open())                                                                           \
         gate_enter(&pass, stream);                                                                 \
-    return settle(gate_leave(&pass, call), allocates)
+    CUresult rc = take(exec, &allocates) ? call : CUDA_ERROR_OUT_OF_MEMORY;                        \
+    return settle(gate_leave(&pass, rc), allocates)
 
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
@@ -157,7 +178,8 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 
 CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream)
 {
-    RUN(exec, stream, real.cuGraphLaunch_ptsz(exec, stream));
+    CUstream own = stream_of_thread(stream);
+    RUN(exec, own, real.cuGraphLaunch_ptsz(exec, stream));
 }
 
 CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
@@ -167,5 +189,6 @@ CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
 
 CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream stream)
 {
-    RUN(exec, stream, real.cuGraphUpload_ptsz(exec, stream));
+    CUstream own = stream_of_thread(stream);
+    RUN(exec, own, real.cuGraphUpload_ptsz(exec, stream));
 }

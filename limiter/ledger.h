@@ -20,6 +20,7 @@ enum ledger_kind {
     LEDGER_LIMIT,
     LEDGER_GRAPH,
     LEDGER_GRANULE,
+    LEDGER_POOLED,
 };
 
 struct ledger_entry {
@@ -27,7 +28,7 @@ struct ledger_entry {
     uint64_t bytes;
     uint64_t owner; /* the context with whose end it is freed, the handle that is mapped; 0: none */
     uint32_t holds; /* how often it has to be let go of */
-    int16_t device; /* of a graph's entry */
+    int16_t device; /* of a context, and of a graph */
     uint8_t kind;   /* 0: the place in the table is free */
     int8_t card;    /* the index of its share; -1: it is not counted */
 };

@@ -29,10 +29,14 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, s
     return charge_end(&c, rc, pointer);
 }
 
+/* It frees what a pool has given, too. */
 CUresult cuMemFree_v2(CUdeviceptr pointer)
 {
     struct charge_free f;
+    struct pools_free p;
     charge_free_begin(&f, LEDGER_POINTER, pointer);
+    if (!f.is_known && pools_free_begin(&p, pointer))
+        return pools_free_end(&p, real.cuMemFree_v2(pointer));
     return charge_free_end(&f, real.cuMemFree_v2(pointer));
 }
 

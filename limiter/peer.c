@@ -2,13 +2,13 @@
 #include "limiter/peer.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "limiter/proc_stat.h"
+#include "limiter/raw.h"
 
 /* Of a mark: the low bits of the time, above those of the namespace. */
 #define MARK_NS_BITS 12U
@@ -17,12 +17,12 @@
 
 static bool read_stat(const char *path, char *buf, size_t size)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = raw_open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
-    ssize_t n = read(fd, buf, size - 1);
+    ssize_t n = raw_read(fd, buf, size - 1);
     int why = n < 0 ? errno : 0;
-    (void)close(fd);
+    (void)raw_close(fd);
     errno = why;
     if (n <= 0)
         return false;

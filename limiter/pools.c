@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA: stream-ordered allocations, and the memory of graphs. */
 #include "limiter/pools.h"
 
 #include <pthread.h>
 
 #include "limiter/device.h"
+#include "limiter/ledger.h"
 #include "limiter/overhead.h"
 #include "limiter/real.h"
 #include "limiter/share.h"
+#include "limiter/streams.h"
 
-enum { MAX_POOLS = 256 };
+enum { MAX_POOLS = 4096 };
 
 /* Attributes; each is a uint64_t. */
 enum { POOL_RESERVED = 5, POOL_USED = 7, GRAPH_USED = 0, GRAPH_RESERVED = 2 };
@@ -19,7 +20,9 @@ struct pool {
     CUdevice device;
     int card;
     bool live;
+    bool is_destroyed; /* what it has stays until all that is allocated of it is freed */
     uint64_t taken;
+    uint64_t allocated; /* (atomic) */
 };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
@@ -37,12 +40,12 @@ __attribute__((constructor)) static void watch_forks(void)
     (void)pthread_atfork(/* prepare= */ NULL, /* parent= */ NULL, forget_after_fork);
 }
 
-static void lock(void)
+void pools_lock(void)
 {
     (void)pthread_mutex_lock(&mu);
 }
 
-static void unlock(void)
+void pools_unlock(void)
 {
     (void)pthread_mutex_unlock(&mu);
 }
@@ -52,14 +55,14 @@ static void unlock(void)
 static struct pool *find(CUmemoryPool handle, CUdevice device)
 {
     for (unsigned int i = 0; i < reach; i++) {
-        if (pools[i].live && pools[i].handle == handle &&
+        if (pools[i].live && !pools[i].is_destroyed && pools[i].handle == handle &&
             (handle != NULL || pools[i].device == device))
             return &pools[i];
     }
     return NULL;
 }
 
-/* NULL: there are too many, and their memory is not counted but seen from outside. */
+/* NULL: there are too many. */
 static struct pool *add(CUmemoryPool handle, CUdevice device)
 {
     unsigned int i = 0;
@@ -81,48 +84,78 @@ static struct pool *find_or_add(CUmemoryPool handle, CUdevice device)
     return p != NULL ? p : add(handle, device);
 }
 
+static CUresult ask_real(const struct pool *p, bool used, uint64_t *ret)
+{
+    if (p->handle != NULL)
+        return also.cuMemPoolGetAttribute(p->handle, used ? POOL_USED : POOL_RESERVED, ret);
+    return also.cuDeviceGetGraphMemAttribute(p->device, used ? GRAPH_USED : GRAPH_RESERVED, ret);
+}
+
 static uint64_t ask(const struct pool *p, bool used)
 {
     uint64_t value = 0;
-    CUresult rc =
-        p->handle != NULL
-            ? also.cuMemPoolGetAttribute(p->handle, used ? POOL_USED : POOL_RESERVED, &value)
-            : also.cuDeviceGetGraphMemAttribute(p->device, used ? GRAPH_USED : GRAPH_RESERVED,
-                                                &value);
+    int mode = streams_relax();
+    CUresult rc = ask_real(p, used, &value);
+    streams_tighten(mode);
     return rc == CUDA_SUCCESS ? value : 0;
 }
 
-static void settle(struct pool *p)
+static uint64_t allocated(const struct pool *p)
+{
+    return __atomic_load_n(&p->allocated, __ATOMIC_ACQUIRE);
+}
+
+/* Of one that was destroyed nothing can be asked. */
+static uint64_t reserved(const struct pool *p)
+{
+    if (p->is_destroyed)
+        return allocated(p) != 0 ? p->taken : 0;
+    return ask(p, /* used= */ false);
+}
+
+/* False: it has more than there is room for. That counts all the same. */
+static bool settle(struct pool *p)
 {
     if (p->card < 0)
-        return;
-    uint64_t reserved = ask(p, /* used= */ false);
-    if (reserved > p->taken)
-        share_take_anyway(p->card, reserved - p->taken);
-    else
-        share_give_back(p->card, p->taken - reserved);
-    p->taken = reserved;
+        return true;
+    uint64_t now = reserved(p), before = p->taken;
+    bool ok = now <= before || share_take(p->card, now - before);
+    if (now < before)
+        share_give_back(p->card, before - now);
+    else if (!ok)
+        share_take_anyway(p->card, now - before);
+    p->taken = now;
+    p->live = !p->is_destroyed || now != 0;
+    return ok;
 }
 
 static void settle_all(void)
 {
     for (unsigned int i = 0; i < reach; i++) {
         if (pools[i].live)
-            settle(&pools[i]);
+            (void)settle(&pools[i]);
     }
+}
+
+static void trim(struct pool *p)
+{
+    if (p->card < 0 || p->is_destroyed)
+        return;
+    if (p->handle != NULL)
+        (void)real.cuMemPoolTrimTo(p->handle, 0);
+    else
+        (void)real.cuDeviceGraphMemTrim(p->device);
 }
 
 static void trim_all(void)
 {
+    int mode = streams_relax();
     for (unsigned int i = 0; i < reach; i++) {
-        if (!pools[i].live || pools[i].card < 0)
-            continue;
-        if (pools[i].handle != NULL)
-            (void)real.cuMemPoolTrimTo(pools[i].handle, 0);
-        else
-            (void)real.cuDeviceGraphMemTrim(pools[i].device);
-        settle(&pools[i]);
+        if (pools[i].live)
+            trim(&pools[i]);
     }
+    streams_tighten(mode);
+    settle_all();
 }
 
 /* What the pool has no room for, of so many bytes more. */
@@ -133,13 +166,11 @@ static uint64_t lacks(const struct pool *p, uint64_t bytes)
     return bytes > spare ? bytes - spare : 0;
 }
 
-/* Takes what the pool will at least reserve more. */
+/* Takes what the pool may reserve more; where there is no room for that, what it will at least. */
 static bool take(struct pool *p, uint64_t bytes)
 {
-    if (p->card < 0)
-        return true;
-    settle(p);
-    uint64_t more = lacks(p, bytes);
+    (void)settle(p);
+    uint64_t more = bytes;
     if (!share_take(p->card, more)) {
         trim_all();
         more = lacks(p, bytes);
@@ -150,33 +181,26 @@ static bool take(struct pool *p, uint64_t bytes)
     return true;
 }
 
+/* --- --- */
+
 void pools_settle(void)
 {
-    lock();
+    pools_lock();
     settle_all();
-    unlock();
-}
-
-void pools_trim(void)
-{
-    lock();
-    trim_all();
-    unlock();
+    pools_unlock();
 }
 
 bool pools_take_for_graph(int card, CUdevice device, uint64_t bytes)
 {
-    lock();
+    pools_lock();
     struct pool *p = card < 0 ? NULL : find_or_add(NULL, device);
-    bool ok = p == NULL || take(p, bytes);
-    unlock();
+    bool ok = card < 0 || (p != NULL && take(p, bytes));
+    pools_unlock();
     return ok;
 }
 
-/* --- The calls --- */
-
 /* Of the device whose pool it is; -1: of none, or imported, which its exporter counts. */
-static CUdevice device_of(CUmemoryPool pool)
+static CUdevice device_of_pool(CUmemoryPool pool)
 {
     int n = 0;
     CUmemoryPool found = NULL;
@@ -188,107 +212,98 @@ static CUdevice device_of(CUmemoryPool pool)
     return -1;
 }
 
-static struct pool *known_pool(CUmemoryPool handle)
+struct pool *pools_known(CUmemoryPool handle)
 {
     struct pool *p = find(handle, 0);
-    return p != NULL || handle == NULL ? p : add(handle, device_of(handle));
+    return p != NULL || handle == NULL ? p : add(handle, device_of_pool(handle));
 }
 
-/* NULL: as the call will say. */
-static struct pool *current_pool(void)
+/* A stream's is that of its device, which need not be the current context's. */
+static CUresult device_of_stream(CUstream stream, CUdevice *ret)
+{
+    CUcontext context = NULL;
+    struct ledger_entry e;
+    bool is_handle = stream != NULL && stream != STREAM_PER_THREAD;
+    if (is_handle && also.cuStreamGetCtx(stream, &context) == CUDA_SUCCESS &&
+        ledger_hold(LEDGER_CONTEXT, (uint64_t)(uintptr_t)context, 0, &e) > 0) {
+        *ret = e.device;
+        return CUDA_SUCCESS;
+    }
+    return also.cuCtxGetDevice(ret);
+}
+
+struct pool *pools_of_stream(CUstream stream)
 {
     CUdevice device = 0;
     CUmemoryPool handle = NULL;
-    if (also.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+    if (device_of_stream(stream, &device) != CUDA_SUCCESS ||
         also.cuDeviceGetMemPool(&handle, device) != CUDA_SUCCESS)
         return NULL;
-    struct pool *p = find(handle, device);
-    return p != NULL ? p : known_pool(handle);
+    return pools_known(handle);
 }
 
-/* Locked over the real call, so that what is settled is what it did. */
-#define ALLOCATE(which, bytes, call)                                                               \
-    if (!share_is_attached())                                                                      \
-        return CUDA_ERROR_NOT_INITIALIZED;                                                         \
-    lock();                                                                                        \
-    struct pool *p = which;                                                                        \
-    overhead_follow(p != NULL ? p->card : -1);                                                     \
-    CUresult rc = p == NULL || take(p, bytes) ? call : CUDA_ERROR_OUT_OF_MEMORY;                   \
-    if (p != NULL)                                                                                 \
-        settle(p);                                                                                 \
-    unlock();                                                                                      \
-    return rc
-
-CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream stream)
+bool pools_add(CUmemoryPool handle, CUdevice device)
 {
-    ALLOCATE(current_pool(), bytes, real.cuMemAllocAsync(pointer, bytes, stream));
+    return add(handle, device) != NULL;
 }
 
-CUresult cuMemAllocAsync_ptsz(CUdeviceptr *pointer, size_t bytes, CUstream stream)
+void pools_destroyed(CUmemoryPool handle)
 {
-    ALLOCATE(current_pool(), bytes, real.cuMemAllocAsync_ptsz(pointer, bytes, stream));
+    struct pool *p = find(handle, 0);
+    if (p == NULL)
+        return;
+    p->is_destroyed = true;
+    p->live = p->card >= 0;
+    (void)settle(p);
 }
 
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool,
-                                 CUstream stream)
+bool pools_begin(struct pool *p, uint64_t bytes)
 {
-    ALLOCATE(known_pool(pool), bytes, real.cuMemAllocFromPoolAsync(pointer, bytes, pool, stream));
+    if (p == NULL || p->card < 0)
+        return true;
+    overhead_follow(p->card);
+    return take(p, bytes);
 }
 
-CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool,
-                                      CUstream stream)
+bool pools_end(struct pool *p)
 {
-    ALLOCATE(known_pool(pool), bytes,
-             real.cuMemAllocFromPoolAsync_ptsz(pointer, bytes, pool, stream));
+    return p == NULL || settle(p);
 }
 
-CUresult cuMemPoolCreate(CUmemoryPool *pool, const struct pool_props *props)
+/* --- Allocations, by the number of their pool --- */
+
+static void put(uint64_t number, CUdeviceptr pointer, uint64_t bytes)
 {
-    lock();
-    CUresult rc = real.cuMemPoolCreate(pool, props);
+    const struct ledger_entry e = {.key = pointer,
+                                   .bytes = bytes,
+                                   .owner = number,
+                                   .kind = LEDGER_POOLED,
+                                   .card = (int8_t)pools[number - 1].card,
+                                   .holds = 1};
+    ledger_put(&e);
+}
+
+void pools_allocated(struct pool *p, CUdeviceptr pointer, uint64_t bytes)
+{
+    if (p == NULL || p->card < 0)
+        return;
+    (void)__atomic_fetch_add(&p->allocated, bytes, __ATOMIC_RELEASE);
+    put((uint64_t)(p - pools) + 1, pointer, bytes);
+}
+
+bool pools_free_begin(struct pools_free *f, CUdeviceptr pointer)
+{
+    struct ledger_entry e = {0};
+    bool found = ledger_take(LEDGER_POOLED, pointer, &e);
+    *f = (struct pools_free){.pool = e.owner, .pointer = pointer, .bytes = e.bytes};
+    return found;
+}
+
+CUresult pools_free_end(const struct pools_free *f, CUresult rc)
+{
     if (rc == CUDA_SUCCESS)
-        (void)add(*pool,
-                  props->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? props->location.id : -1);
-    unlock();
-    return rc;
-}
-
-/* Assumed: what is still allocated of it is freed with it. */
-CUresult cuMemPoolDestroy(CUmemoryPool pool)
-{
-    lock();
-    CUresult rc = real.cuMemPoolDestroy(pool);
-    struct pool *p = rc == CUDA_SUCCESS ? find(pool, 0) : NULL;
-    if (p != NULL) {
-        if (p->card >= 0)
-            share_give_back(p->card, p->taken);
-        p->live = false;
-    }
-    unlock();
-    return rc;
-}
-
-CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *handle, int type,
-                                            uint64_t flags)
-{
-    lock();
-    CUresult rc = real.cuMemPoolImportFromShareableHandle(pool, handle, type, flags);
-    if (rc == CUDA_SUCCESS)
-        (void)add(*pool, /* device= */ -1);
-    unlock();
-    return rc;
-}
-
-CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
-{
-    CUresult rc = real.cuMemPoolTrimTo(pool, keep);
-    pools_settle();
-    return rc;
-}
-
-CUresult cuDeviceGraphMemTrim(CUdevice device)
-{
-    CUresult rc = real.cuDeviceGraphMemTrim(device);
-    pools_settle();
+        (void)__atomic_fetch_sub(&pools[f->pool - 1].allocated, f->bytes, __ATOMIC_RELEASE);
+    else
+        put(f->pool, f->pointer, f->bytes);
     return rc;
 }

@@ -14,9 +14,37 @@
 /* Brings what is taken of the share to what is reserved now. */
 void pools_settle(void);
 
-/* Brings it there, and lets go of what is reserved and not in use. */
-void pools_trim(void);
-
 /* Takes room for a graph's memory nodes before it is launched. False: there is none. After the
  * launch: pools_settle. */
 bool pools_take_for_graph(int card, CUdevice device, uint64_t bytes);
+
+/* --- One at a time: between lock and unlock, and the real call with them, so that what is settled is what it did --- */
+
+struct pool;
+void pools_lock(void);
+void pools_unlock(void);
+
+/* The pool with this handle; that from which a stream allocates; NULL: as the call will say. */
+struct pool *pools_known(CUmemoryPool handle);
+struct pool *pools_of_stream(CUstream stream);
+
+/* One was made; device -1: it is of none, or another process counts it. False: there are too many. */
+bool pools_add(CUmemoryPool handle, CUdevice device);
+/* It was destroyed; what is still allocated of it goes on. */
+void pools_destroyed(CUmemoryPool handle);
+
+/* Before and after an allocation of a pool; pool NULL: it is not counted. False: there is no room. */
+bool pools_begin(struct pool *p, uint64_t bytes);
+/* It has reserved too much: the allocation has to be undone. */
+bool pools_end(struct pool *p);
+void pools_allocated(struct pool *p, CUdeviceptr pointer, uint64_t bytes);
+
+/* --- --- */
+
+/* Begins to free one of their allocations, which pools_free_end ends; that returns rc. False: it is
+ * none of theirs. */
+struct pools_free {
+    uint64_t pool, pointer, bytes;
+};
+bool pools_free_begin(struct pools_free *f, CUdeviceptr pointer);
+CUresult pools_free_end(const struct pools_free *f, CUresult rc);

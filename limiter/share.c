@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "limiter/peer.h"
+#include "limiter/raw.h"
 #include "limiter/word_lock.h"
 
 static const uint32_t nothing = 0;
@@ -80,7 +81,7 @@ __attribute__((constructor)) static void watch_forks(void)
 /* NULL: errno, or 0 where the file is not of the size that it must have. */
 static void *map_file(const char *path, size_t bytes, bool writable)
 {
-    int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+    int fd = raw_open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
     if (fd < 0)
         return NULL;
     off_t found = lseek(fd, 0, SEEK_END);
@@ -88,7 +89,7 @@ static void *map_file(const char *path, size_t bytes, bool writable)
     if (found == (off_t)bytes)
         at = mmap(NULL, bytes, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
     int why = found == (off_t)bytes ? errno : 0;
-    (void)close(fd);
+    (void)raw_close(fd);
     errno = why;
     return at == MAP_FAILED ? NULL : at;
 }
@@ -245,7 +246,7 @@ static void lock_usage(void)
 
 static void unlock_usage(void)
 {
-    word_unlock(&self.usage->lock);
+    word_unlock(&self.usage->lock, &self.own);
 }
 
 /* Locked. */
@@ -374,7 +375,7 @@ void share_trial_begin(void)
 
 void share_trial_end(void)
 {
-    word_unlock(&self.usage->trial);
+    word_unlock(&self.usage->trial, &self.own);
     (void)pthread_mutex_unlock(&trial_mu);
 }
 
@@ -422,8 +423,7 @@ static bool send_to(int fd, const struct share_message *m)
     const struct timeval time = {.tv_usec = 50000};
     struct sockaddr_un to = {.sun_family = AF_UNIX, .sun_path = REGION_FOLDER "/" REGION_AGENT};
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
-    return sendto(fd, m, sizeof(*m), MSG_NOSIGNAL, (struct sockaddr *)&to, sizeof(to)) ==
-           sizeof(*m);
+    return raw_sendto(fd, m, sizeof(*m), MSG_NOSIGNAL, &to, sizeof(to)) == sizeof(*m);
 }
 
 /* No socket is kept: a program may close every descriptor that it does not know. */
@@ -438,7 +438,7 @@ bool share_tell(enum share_word word, int card, uint32_t turn)
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     bool heard = fd >= 0 && send_to(fd, &m);
     if (fd >= 0)
-        (void)close(fd);
+        (void)raw_close(fd);
     errno = saved;
     return heard;
 }

@@ -46,11 +46,6 @@ CUresult cuStreamDestroy_v2(CUstream stream)
 
 /* --- Captures --- */
 
-static CUstream per_thread(CUstream stream)
-{
-    return stream != NULL ? stream : STREAM_PER_THREAD;
-}
-
 #define BEGIN(stream, call)                                                                        \
     bool is_new = streams_begin_capture(stream);                                                   \
     CUresult rc = call;                                                                            \
@@ -74,7 +69,7 @@ CUresult cuStreamBeginCapture(CUstream stream)
 
 CUresult cuStreamBeginCapture_ptsz(CUstream stream)
 {
-    BEGIN(per_thread(stream), real.cuStreamBeginCapture_ptsz(stream));
+    BEGIN(stream_of_thread(stream), real.cuStreamBeginCapture_ptsz(stream));
 }
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
@@ -84,7 +79,7 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
 
 CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, int mode)
 {
-    BEGIN(per_thread(stream), real.cuStreamBeginCapture_v2_ptsz(stream, mode));
+    BEGIN(stream_of_thread(stream), real.cuStreamBeginCapture_v2_ptsz(stream, mode));
 }
 
 CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *after,
@@ -96,7 +91,7 @@ CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgra
 CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *after,
                                           const void *edges, size_t n, int mode)
 {
-    BEGIN(per_thread(stream),
+    BEGIN(stream_of_thread(stream),
           real.cuStreamBeginCaptureToGraph_ptsz(stream, graph, after, edges, n, mode));
 }
 
@@ -109,7 +104,7 @@ CUresult cuStreamBeginRecaptureToGraph(CUstream stream, int mode, CUgraph graph,
 CUresult cuStreamBeginRecaptureToGraph_ptsz(CUstream stream, int mode, CUgraph graph,
                                             void *callback, void *data)
 {
-    BEGIN(per_thread(stream),
+    BEGIN(stream_of_thread(stream),
           real.cuStreamBeginRecaptureToGraph_ptsz(stream, mode, graph, callback, data));
 }
 
@@ -120,7 +115,7 @@ CUresult cuStreamBeginCaptureToCig(CUstream stream, void *params)
 
 CUresult cuStreamBeginCaptureToCig_ptsz(CUstream stream, void *params)
 {
-    BEGIN(per_thread(stream), real.cuStreamBeginCaptureToCig_ptsz(stream, params));
+    BEGIN(stream_of_thread(stream), real.cuStreamBeginCaptureToCig_ptsz(stream, params));
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
@@ -130,7 +125,7 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 
 CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph)
 {
-    return end(real.cuStreamEndCapture_ptsz(stream, graph), per_thread(stream));
+    return end(real.cuStreamEndCapture_ptsz(stream, graph), stream_of_thread(stream));
 }
 
 CUresult cuStreamEndCaptureToCig(CUstream stream)
@@ -140,5 +135,5 @@ CUresult cuStreamEndCaptureToCig(CUstream stream)
 
 CUresult cuStreamEndCaptureToCig_ptsz(CUstream stream)
 {
-    return end(real.cuStreamEndCaptureToCig_ptsz(stream), per_thread(stream));
+    return end(real.cuStreamEndCaptureToCig_ptsz(stream), stream_of_thread(stream));
 }

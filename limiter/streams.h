@@ -14,6 +14,11 @@
 
 /* The default stream of each thread, as a handle. */
 #define STREAM_PER_THREAD ((CUstream)(uintptr_t)2)
+/* What a stream is in those forms of functions that have one for each thread (_ptsz, _ptds). */
+static inline CUstream stream_of_thread(CUstream stream)
+{
+    return stream != NULL ? stream : STREAM_PER_THREAD;
+}
 
 /* A stream among those of all threads: that of STREAM_PER_THREAD is its thread's. */
 struct stream_key {

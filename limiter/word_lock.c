@@ -74,8 +74,15 @@ void word_lock(uint64_t *word, const struct peer *own)
     errno = saved;
 }
 
-void word_unlock(uint64_t *word)
+/* Who was stopped for too long may find another one's word here. */
+void word_unlock(uint64_t *word, const struct peer *own)
 {
-    if ((__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) & WAITED) != 0)
+    uint64_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
+    do {
+        if ((seen & ~WAITED) != word_of(own))
+            return;
+    } while (
+        !__atomic_compare_exchange_n(word, &seen, 0, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+    if ((seen & WAITED) != 0)
         (void)syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }

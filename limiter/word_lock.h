@@ -21,4 +21,5 @@
 #include "limiter/peer.h"
 
 void word_lock(uint64_t *word, const struct peer *own);
-void word_unlock(uint64_t *word);
+/* Leaves it as it is where it was taken over. */
+void word_unlock(uint64_t *word, const struct peer *own);

@@ -3,11 +3,37 @@
 
 #include <stddef.h>
 
-const struct enforcement_means enforcement_anywhere = {.library = true};
+/* MPS serves so many clients of a card from Volta on. */
+enum { WHOLE_PERCENT = 100, MPS_MAX_SHARES = 48 };
+
+const struct enforcement_means enforcement_anywhere = {.library = true,
+                                                       .driver = true,
+                                                       .mps = true};
 
 static int memory_asked(const struct device_fractional *terms)
 {
     return terms->enforcement.has_memory ? terms->enforcement.memory : API_MEMORY_AUTO;
+}
+
+/* Limits of the driver together are no more than the card has: else one would fail below its own. */
+static bool oversubscribes(const struct device_fractional *terms)
+{
+    return terms->memory_percent > WHOLE_PERCENT;
+}
+
+static const char *driver_missing(const struct device_fractional *terms,
+                                  const struct enforcement_means *has)
+{
+    if (oversubscribes(terms))
+        return "limits of the driver give out no more memory than there is: leave "
+               "memoryOversubscriptionPercent at 100, or write library, auto or none as "
+               "enforcement.memory";
+    if (has->driver)
+        return NULL;
+    return has->driver_lacks ? has->driver_lacks
+                             : "it is not known yet whether the driver on this node has limits of "
+                               "memory: wait, or write library, auto or none as "
+                               "enforcement.memory";
 }
 
 static const char *memory_missing(const struct device_fractional *terms,
@@ -15,8 +41,7 @@ static const char *memory_missing(const struct device_fractional *terms,
 {
     int asked = memory_asked(terms);
     if (asked == API_MEMORY_DRIVER)
-        return "limits of the driver are not there yet: write library, auto or none as "
-               "enforcement.memory";
+        return driver_missing(terms, has);
     if (asked == API_MEMORY_LIBRARY && !has->library)
         return "the limiter is not installed on this node, so that nothing holds containers to "
                "their memory: run an agent that has it, or write auto or none as "
@@ -34,13 +59,28 @@ static bool divides_compute(const struct device_fractional *terms)
     return terms->has_qos_policy && terms->qos_policy != API_BEST_EFFORT;
 }
 
+/* A part of MPS is fixed when a process starts, and is never more than what was asked for. */
+static const char *mps_missing(const struct device_fractional *terms,
+                               const struct enforcement_means *has)
+{
+    if (!has->mps)
+        return "this agent runs no MPS daemons: write library, auto or none as "
+               "enforcement.compute";
+    if (terms->max_shares > MPS_MAX_SHARES)
+        return "MPS serves 48 clients of a card at most: set maxShares to 48 or less, or write "
+               "library, auto or none as enforcement.compute";
+    if (terms->has_qos_policy && terms->qos_policy != API_FIXED_SHARE)
+        return "parts of MPS are fixed: leave qosPolicy out, write fixed-share, or write library, "
+               "auto or none as enforcement.compute";
+    return NULL;
+}
+
 static const char *compute_missing(const struct device_fractional *terms,
                                    const struct enforcement_means *has)
 {
     int asked = compute_asked(terms);
     if (asked == API_COMPUTE_MPS)
-        return "parts of MPS for shares are not there yet: write library, auto or none as "
-               "enforcement.compute";
+        return mps_missing(terms, has);
     if (asked == API_COMPUTE_LIBRARY && !has->library)
         return "the limiter is not installed on this node, so that nothing holds containers to "
                "their compute: run an agent that has it, or write auto or none as "
@@ -71,14 +111,24 @@ bool enforcement_gives_shares(const struct device_want *want, const struct enfor
 enum api_level enforcement_of_memory(const struct device_fractional *terms,
                                      const struct enforcement_means *has)
 {
-    return memory_asked(terms) != API_MEMORY_NONE && has->library ? API_LEVEL_LIBRARY
-                                                                  : API_LEVEL_NONE;
+    int asked = memory_asked(terms);
+    bool may = asked == API_MEMORY_DRIVER || (asked == API_MEMORY_AUTO && !oversubscribes(terms));
+    if (may && has->driver)
+        return API_LEVEL_DRIVER;
+    return asked != API_MEMORY_NONE && has->library ? API_LEVEL_LIBRARY : API_LEVEL_NONE;
 }
 
 enum api_level enforcement_of_compute(const struct device_fractional *terms,
                                       const struct enforcement_means *has)
 {
     int asked = compute_asked(terms);
+    if (asked == API_COMPUTE_MPS && has->mps)
+        return API_LEVEL_MPS;
     return asked != API_COMPUTE_NONE && asked != API_COMPUTE_MPS && has->library ? API_LEVEL_LIBRARY
                                                                                  : API_LEVEL_NONE;
+}
+
+bool enforcement_asks_for_mps(const struct device_fractional *terms)
+{
+    return compute_asked(terms) == API_COMPUTE_MPS;
 }

@@ -13,6 +13,10 @@
 /* What a node has for it. */
 struct enforcement_means {
     bool library; /* the limiter, between a container's programs and the driver */
+    bool driver;  /* limits of the driver for cgroups */
+    bool mps;     /* MPS daemons, of which containers with shares are clients */
+    const char
+        *driver_lacks; /* why there are none, with the remedy (static); NULL: not known yet */
 };
 /* Everything that some node may have: for those who do not know the node, whose agent judges then. */
 extern const struct enforcement_means enforcement_anywhere;
@@ -28,3 +32,5 @@ enum api_level enforcement_of_memory(const struct device_fractional *terms,
 /* The same for compute. */
 enum api_level enforcement_of_compute(const struct device_fractional *terms,
                                       const struct enforcement_means *has);
+/* True when they are parts of MPS, where the node has it. */
+bool enforcement_asks_for_mps(const struct device_fractional *terms);

@@ -18,6 +18,7 @@ const char *const fraction_misfit_names[FRACTION_N_MISFITS] = {
     [FRACTION_MODEL] = "CardTypeMismatch",
     [FRACTION_UUID] = "CardUuidMismatch",
     [FRACTION_PART] = "CardGivesNoPart",
+    [FRACTION_LONELY] = "CardServesOneShare",
     [FRACTION_SHARES] = "CardTimeSlicingExhausted",
     [FRACTION_BUSY] = "ExclusiveDeviceAllocateConflict",
     [FRACTION_MEMORY] = "CardInsufficientMemory",
@@ -181,6 +182,8 @@ enum fraction_misfit fraction_fit_listed(const struct fraction_card *c,
         return listed;
     if (c->only_whole && !fraction_is_whole(a))
         return FRACTION_PART;
+    if (c->lonely && a->count > 1)
+        return FRACTION_LONELY;
     if (!room.shares)
         return FRACTION_SHARES;
     if (c->used.shares && wants_mutex(w))

@@ -30,6 +30,7 @@ struct fraction_card {
     int numa;                 /* -1: not known */
     bool ill;                 /* gets no new shares */
     bool only_whole;          /* gives itself as one share, and no part of it */
+    bool lonely;              /* a container with a share of it has no other (MPS) */
     bool cordoned;            /* somebody said not to use it */
     /* What it offers, oversubscription included, and what of that is given out. Less may be offered
      * than is given out, when a profile was changed. */
@@ -108,6 +109,7 @@ enum fraction_misfit {
     FRACTION_MODEL,
     FRACTION_UUID,
     FRACTION_PART,    /* it gives itself, and no part */
+    FRACTION_LONELY,  /* the container asks for several */
     FRACTION_SHARES,  /* it has as many as it takes */
     FRACTION_BUSY,    /* it has some, and the policy is mutex */
     FRACTION_MEMORY,  /* too little is left, or the share would be less than 1 MiB */
@@ -116,8 +118,8 @@ enum fraction_misfit {
     FRACTION_TAKEN,   /* all of its compute is given to others */
     FRACTION_N_MISFITS,
 };
-/* HAMi's words for them ("CardInsufficientMemory"), and one for FRACTION_PART, which HAMi does not
- * know; FRACTION_FITS has none. */
+/* HAMi's words for them ("CardInsufficientMemory"), and ours for FRACTION_PART and FRACTION_LONELY,
+ * which HAMi does not know; FRACTION_FITS has none. */
 extern const char *const fraction_misfit_names[FRACTION_N_MISFITS];
 
 /* Whether it asks for whole cards: all of their memory and compute. */

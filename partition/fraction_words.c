@@ -17,7 +17,7 @@ struct survey {
 
 static bool is_allowed(enum fraction_misfit why)
 {
-    return why == FRACTION_FITS || why > FRACTION_PART;
+    return why == FRACTION_FITS || why > FRACTION_LONELY;
 }
 
 static void look_at(const struct fraction_card *c, const struct fraction_ask *a,
@@ -101,7 +101,8 @@ static void add_excluded(struct sb *out, const struct survey *s, unsigned n)
                  {FRACTION_CORDONED, "cordoned"},
                  {FRACTION_MODEL, "of another model"},
                  {FRACTION_UUID, "not among those that the pod names"},
-                 {FRACTION_PART, "given out as a whole only"}};
+                 {FRACTION_PART, "given out as a whole only"},
+                 {FRACTION_LONELY, "shared by MPS, for containers with one share"}};
     const char *before = " (";
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         if (!s->n[kinds[i].why])

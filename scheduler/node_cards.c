@@ -46,6 +46,13 @@ static bool is_ill(const struct device_card *c, const struct device_want *want)
     return !c->healthy || c->has_pending_mode || c->has_drain || !stays || !gives;
 }
 
+/* Its new shares are clients of an MPS daemon, of which a container has one. */
+static bool is_lonely(const struct device_card *c, const struct device_want *want)
+{
+    return c->has_fractional && want && want->has_sharing && want->sharing.has_fractional &&
+           enforcement_asks_for_mps(&want->sharing.fractional);
+}
+
 static unsigned bounded(int64_t n)
 {
     return n < 0 ? 0 : n > INT32_MAX ? INT32_MAX : (unsigned)n;
@@ -70,6 +77,7 @@ static unsigned add_card(struct node_cards *n, const struct device_card *c,
                                             .numa = (int)c->numa_node,
                                             .ill = is_ill(c, want),
                                             .only_whole = !c->has_fractional,
+                                            .lonely = is_lonely(c, want),
                                             .total = total_of(c)};
     n->indices[n->n] = bounded(c->index);
     return n->n++;

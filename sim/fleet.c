@@ -281,6 +281,18 @@ static void read_links(struct reader *r, const yaml_node_t *value, void *into)
     complain(r, value, "links is none, nvswitch or mesh");
 }
 
+static void read_limits(struct reader *r, const yaml_node_t *value, void *into)
+{
+    static const char *const names[] = {"none", "off", "misc", "dmem"};
+    for (uint32_t i = 0; i < 4; i++) {
+        if (strcmp(names[i], text_of(r, value)) == 0) {
+            ((struct hw *)into)->memory_limits = i;
+            return;
+        }
+    }
+    complain(r, value, "memoryLimits is none, off, misc or dmem");
+}
+
 static void read_seed(struct reader *r, const yaml_node_t *value, void *into)
 {
     ((struct hw *)into)->random = number_of(r, value, UINT32_MAX);
@@ -483,14 +495,21 @@ static void read_ecc(struct reader *r, const yaml_node_t *value, void *into)
 
 static void read_root(struct reader *r)
 {
-    static const struct key keys[] =
-        {{"gpus", read_gpus},        {"driverVersion", read_driver},
-         {"cudaVersion", read_cuda}, {"metaxDriverVersion", read_mx_driver},
-         {"macaVersion", read_maca}, {"ecc", read_ecc},
-         {"numaNodes", read_numa},   {"cpus", read_cpus},
-         {"links", read_links},      {"fabric", read_fabric},
-         {"latency", read_latency},  {"driverLock", read_driver_lock},
-         {"seed", read_seed},        {NULL, NULL}};
+    static const struct key keys[] = {{"gpus", read_gpus},
+                                      {"driverVersion", read_driver},
+                                      {"cudaVersion", read_cuda},
+                                      {"metaxDriverVersion", read_mx_driver},
+                                      {"macaVersion", read_maca},
+                                      {"ecc", read_ecc},
+                                      {"numaNodes", read_numa},
+                                      {"cpus", read_cpus},
+                                      {"links", read_links},
+                                      {"fabric", read_fabric},
+                                      {"latency", read_latency},
+                                      {"driverLock", read_driver_lock},
+                                      {"seed", read_seed},
+                                      {"memoryLimits", read_limits},
+                                      {NULL, NULL}};
     const yaml_node_t *root = yaml_document_get_root_node(&r->doc);
     if (root == NULL)
         complain(r, NULL, "the fleet is empty");

@@ -19,6 +19,7 @@
 #define HW_MAX_CI     8
 #define HW_MAX_PROCS  1280
 #define HW_MAX_EVENTS 128
+#define HW_MAX_LIMITS 128
 
 /* No such id: of a GPU or compute instance, a card, a slice, a virtual function. */
 #define HW_NONE 0xFFFFFFFFU
@@ -96,6 +97,19 @@ struct hw_event {
     char text[64]; /* the text of MetaX's events */
 };
 
+/* What the driver has for limits of a card's memory (memory_limits.h). */
+enum limits_kind { LIMITS_NONE, LIMITS_OFF, LIMITS_MISC, LIMITS_DMEM };
+
+/* A limit of a cgroup's memory on a card, and the folder that it was set on. */
+struct hw_limit {
+    uint32_t used; /* 0: the entry is empty */
+    uint32_t gpu;
+    uint64_t soft, hard; /* bytes */
+    uint64_t device, inode;
+    int64_t born_ns;
+    char path[320];
+};
+
 enum link_kind { LINKS_NONE, LINKS_NVSWITCH, LINKS_MESH };
 
 struct hw_fabric {
@@ -108,8 +122,9 @@ struct hw {
     uint32_t gpu_count; /* number of NVIDIA cards */
     uint32_t mx_count;  /* number of MetaX cards */
     uint32_t numa_nodes, cpus;
-    uint32_t links; /* enum link_kind */
-    uint32_t boot;  /* number of boots */
+    uint32_t links;         /* enum link_kind */
+    uint32_t memory_limits; /* enum limits_kind */
+    uint32_t boot;          /* number of boots */
     int32_t cuda_version;
     char driver_version[32], nvml_version[32];
     char mx_driver_version[32], maca_version[32];
@@ -121,6 +136,7 @@ struct hw {
     struct hw_fabric fabric;
     struct hw_gpu gpus[HW_MAX_GPUS];
     struct mx_card mx_cards[MX_MAX_CARDS];
+    struct hw_limit limits[HW_MAX_LIMITS];
     uint32_t cuda_procs; /* number of entries with `cuda` */
     uint32_t proc_reach; /* entries from here on hold nothing that counts */
     struct hw_proc procs[HW_MAX_PROCS];

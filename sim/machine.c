@@ -74,6 +74,7 @@ int machine_reset(struct hw *hw, uint32_t gpu)
 void machine_reboot(struct hw *hw)
 {
     memset(hw->procs, 0, hw->proc_reach * sizeof(hw->procs[0]));
+    memset(hw->limits, 0, sizeof(hw->limits));
     for (uint32_t i = 0; i < hw->gpu_count; i++) {
         struct hw_gpu *gpu = &hw->gpus[i];
         if (hw_model(gpu)->mig == MIG_AT_ONCE)

@@ -209,6 +209,22 @@ typedef struct {
     unsigned long long used;
 } nvmlMemory_v2_t;
 
+/* nameSpace: the folder of a cgroup. No limit: soft 0, hard MAX. */
+#define NVML_DEVICE_MEMORY_LIMIT_MAX (~0ULL)
+
+typedef struct {
+    const char *nameSpace;
+    unsigned long long softLimit;
+    unsigned long long hardLimit;
+} nvmlSetMemoryLimits_v1_t;
+
+typedef struct {
+    const char *nameSpace;
+    unsigned long long softLimit;
+    unsigned long long hardLimit;
+    unsigned long long currentUsed;
+} nvmlGetMemoryLimits_v1_t;
+
 typedef struct {
     unsigned long long bar1Total;
     unsigned long long bar1Free;

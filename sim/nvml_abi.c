@@ -35,6 +35,14 @@ _Static_assert(offsetof(nvmlMemory_v2_t, total) == 8, "nvmlMemory_v2_t.total");
 _Static_assert(offsetof(nvmlMemory_v2_t, reserved) == 16, "nvmlMemory_v2_t.reserved");
 _Static_assert(offsetof(nvmlMemory_v2_t, free) == 24, "nvmlMemory_v2_t.free");
 _Static_assert(offsetof(nvmlMemory_v2_t, used) == 32, "nvmlMemory_v2_t.used");
+_Static_assert(sizeof(nvmlSetMemoryLimits_v1_t) == 24, "nvmlSetMemoryLimits_v1_t");
+_Static_assert(offsetof(nvmlSetMemoryLimits_v1_t, softLimit) == 8,
+               "nvmlSetMemoryLimits_v1_t.softLimit");
+_Static_assert(offsetof(nvmlSetMemoryLimits_v1_t, hardLimit) == 16,
+               "nvmlSetMemoryLimits_v1_t.hardLimit");
+_Static_assert(sizeof(nvmlGetMemoryLimits_v1_t) == 32, "nvmlGetMemoryLimits_v1_t");
+_Static_assert(offsetof(nvmlGetMemoryLimits_v1_t, currentUsed) == 24,
+               "nvmlGetMemoryLimits_v1_t.currentUsed");
 _Static_assert(sizeof(nvmlBAR1Memory_t) == 24, "nvmlBAR1Memory_t");
 _Static_assert(offsetof(nvmlBAR1Memory_t, bar1Total) == 0, "nvmlBAR1Memory_t.bar1Total");
 _Static_assert(offsetof(nvmlBAR1Memory_t, bar1Free) == 8, "nvmlBAR1Memory_t.bar1Free");

@@ -208,6 +208,10 @@ static json_t *environment(const struct container_vendor *v, const struct cdi_co
         auto_free char *path = xasprintf("LD_LIBRARY_PATH=%s", o->second_folder);
         add_string(env, path);
     }
+    for (size_t i = 0; i < o->n_envs; i++) {
+        auto_free char *text = xasprintf("%s=%s", o->envs[i].key, o->envs[i].value);
+        add_string(env, text);
+    }
     return env;
 }
 

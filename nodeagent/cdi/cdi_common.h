@@ -22,6 +22,8 @@ struct cdi_common_options {
     const struct entry_mount *mounts; /* besides the driver's files; n_mounts of them, none below
                                          another that stands behind it */
     size_t n_mounts;
+    const struct entry_pair *envs; /* besides the vendor's variable */
+    size_t n_envs;
 };
 
 /* True when all libraries are among the files (NULL: none) that the vendor's limiter takes the place

@@ -108,7 +108,9 @@ static int render(const struct cdi_slots *s, const struct device_nodes *nodes,
                                          .set_library_path = s->set_library_path,
                                          .limiter = out->limiter,
                                          .mounts = out->mounts,
-                                         .n_mounts = out->n_mounts};
+                                         .n_mounts = out->n_mounts,
+                                         .envs = out->envs,
+                                         .n_envs = out->n_envs};
     auto_free char *common = cdi_common_render(v, &o, nodes, out->files);
     auto_free char *device = NULL;
     TRY(cdi_device_render(nodes, d, together, n, &device, e));

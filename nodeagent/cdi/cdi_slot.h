@@ -40,6 +40,8 @@ struct cdi_outfit {
     const char *limiter;
     const struct entry_mount *mounts;
     size_t n_mounts;
+    const struct entry_pair *envs;
+    size_t n_envs;
 };
 
 /* Writes the file of slot d->cdi_name so that it stands for d: a whole card, an existing slice, or

@@ -316,6 +316,7 @@ static int make_agent(struct process *p, const struct run_flags *f, uint64_t see
         .cdi_slots = p->cdi_slots,
         .share_folders = p->share_folders,
         .limiter = p->limiter,
+        .cgroup_root = *f->cgroup_root ? f->cgroup_root : NULL,
         .koordinator = p->koordinator,
         .driver = driver_where(f, &p->config),
         .config = &p->config,

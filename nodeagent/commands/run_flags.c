@@ -111,6 +111,20 @@ int run_flags_load_config(const struct run_flags *f, struct plugin_config *ret, 
 
 /* --- The command line --- */
 
+static const struct run_flags defaults = {
+    .host = HOST_FLAGS_DEFAULT,
+    .health = ":8081",
+    .metrics = ":8080",
+    .access = METRICS_ACCESS_DEFAULT,
+    .log = LOG_OPTIONS_DEFAULT,
+    .kubelet_dir = "/var/lib/kubelet",
+    .cdi_dir = "/var/run/cdi",
+    .limiter_folder = "/usr/lib/cleave/limiter",
+    .library_folder = "/var/lib/cleave/lib",
+    .share_folder = "/run/cleave/shares",
+    .cgroup_root = "/sys/fs/cgroup",
+};
+
 int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags_what *ret_what,
                     struct err *e)
 {
@@ -120,18 +134,7 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
                           .settle = "60",
                           .koordinator_shares = "off"};
     bool help = false;
-    struct run_flags f = {
-        .host = HOST_FLAGS_DEFAULT,
-        .health = ":8081",
-        .metrics = ":8080",
-        .access = METRICS_ACCESS_DEFAULT,
-        .log = LOG_OPTIONS_DEFAULT,
-        .kubelet_dir = "/var/lib/kubelet",
-        .cdi_dir = "/var/run/cdi",
-        .limiter_folder = "/usr/lib/cleave/limiter",
-        .library_folder = "/var/lib/cleave/lib",
-        .share_folder = "/run/cleave/shares",
-    };
+    struct run_flags f = defaults;
     const struct option_def defs[] = {
         {"node-name", 0, "NODE_NAME", "NAME", "name of this node", &f.node, NULL},
         {"kubeconfig", 0, NULL, "PATH",
@@ -187,6 +190,9 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
         {"share-folder", 0, NULL, "PATH",
          "in memory, for what containers with limited shares have in common with the agent; the same path for both. Where it does not exist, no share is limited",
          &f.share_folder, NULL},
+        {"cgroup-root", 0, NULL, "PATH",
+         "the kubelet's cgroup root, for limits of memory that the driver keeps (cgroups of version 2 alone); the same path for the agent and on the host; empty: there are none",
+         &f.cgroup_root, NULL},
         {"cdi-dir", 0, NULL, "PATH", "folder for the CDI files", &f.cdi_dir, NULL},
         {"cdi-hook", 0, NULL, "PATH", "nvidia-cdi-hook on the host; absent: no hooks", &f.cdi_hook,
          NULL},

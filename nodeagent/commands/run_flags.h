@@ -32,7 +32,7 @@ struct run_flags {
     const char *plugin_config, *list_strategy, *id_strategy, *pass_device_specs;
     const char *mig_strategy, *allocation_policy, *annotation_prefix, *gds, *mofed, *gdrcopy;
     const char *mps_root, *mps_control, *device_infos;
-    const char *limiter_folder, *library_folder, *share_folder;
+    const char *limiter_folder, *library_folder, *share_folder, *cgroup_root;
     bool koordinator_shares;
     struct metrics_access access;
     struct log_options log;

@@ -219,6 +219,15 @@ int mps_entry(const struct mps *m, const char *name, struct entry *en, struct er
     return 0;
 }
 
+void mps_add_part(struct entry *en, unsigned percent, uint64_t memory_mib)
+{
+    auto_free char *threads = xasprintf("%u", percent);
+    auto_free char *memory = xasprintf("0=%" PRIu64 "M", memory_mib);
+    if (percent)
+        entry_add_env(en, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", threads);
+    entry_add_env(en, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", memory);
+}
+
 static void ignore_change(void *arg)
 {
     (void)arg;

@@ -83,6 +83,11 @@ const char *mps_problem(const struct mps *m, const char *name);
  * without limits. */
 int mps_entry(const struct mps *m, const char *name, struct entry *en, struct err *e) MUST_CHECK;
 
+/* Adds to an answer a client's own part, in its environment: percent of the threads (0: no part), and
+ * MiB of memory on the daemon's only device. A client can take less, and one that leaves the
+ * variables out has what the daemon allows all of them. */
+void mps_add_part(struct entry *en, unsigned percent, uint64_t memory_mib);
+
 /* Ends all daemons; waits at most two seconds for each. Returns NULL. */
 struct mps *mps_free(struct mps *m);
 AUTO_DEFINE_PTR(mps, struct mps, mps_free)

@@ -202,6 +202,18 @@ struct gpu_activity {
     _Atomic int64_t since_mono_ms; /* when it began; without one: when the last one ended */
 };
 
+/* A limit of a cgroup's memory on a card that is none. */
+#define GPU_NO_LIMIT UINT64_MAX
+/* Reasons of limit_set and limit_get. */
+#define GPU_LIMITS_UNSUPPORTED "LimitsUnsupported"
+#define GPU_CGROUP_NOT_FOUND   "CgroupNotFound"
+
+/* What the driver says of a cgroup's memory on a card. */
+struct gpu_limit {
+    uint64_t soft_bytes; /* nobody else is given it: 0, none */
+    uint64_t hard_bytes; /* it never has more; GPU_NO_LIMIT */
+};
+
 struct gpu;
 /* The verbs of a back end. One is NULL where no card of the back end supports it; the reading of a
  * card says what the card supports. */
@@ -245,6 +257,16 @@ struct gpu_ops {
     int (*timeslice_set)(struct gpu *g, const char *uuid, unsigned ms, struct err *e);
     /* Sets compute mode EXCLUSIVE_PROCESS, or DEFAULT. ERR_INVALID: the card has no such modes. */
     int (*exclusive_set)(struct gpu *g, const char *uuid, bool on, struct err *e);
+    /* Sets how much of the card's memory the processes of a cgroup, and of those below it, may have
+     * together. cgroup: its folder. GPU_NO_LIMIT removes the limit. ERR_INVALID, reason
+     * GPU_LIMITS_UNSUPPORTED: this driver, or this card, has no limits. ERR_NOT_FOUND, reason
+     * GPU_CGROUP_NOT_FOUND: there is no such cgroup, or it lacks the kernel's controller. */
+    int (*limit_set)(struct gpu *g, const char *uuid, const char *cgroup, uint64_t hard_bytes,
+                     struct err *e);
+    /* Asks for the limit that counts for a cgroup, which may be one that was set further up. Errors as
+     * limit_set; the first also where no limit was ever set. */
+    int (*limit_get)(struct gpu *g, const char *uuid, const char *cgroup, struct gpu_limit *ret,
+                     struct err *e);
     struct gpu *(*free)(struct gpu *g);
 };
 struct gpu {

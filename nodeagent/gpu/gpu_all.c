@@ -425,6 +425,18 @@ static int all_exclusive_set(struct gpu *g, const char *uuid, bool on, struct er
     PASS_ON(g, uuid, exclusive_set, e, on, e);
 }
 
+static int all_limit_set(struct gpu *g, const char *uuid, const char *cgroup, uint64_t hard_bytes,
+                         struct err *e)
+{
+    PASS_ON(g, uuid, limit_set, e, cgroup, hard_bytes, e);
+}
+
+static int all_limit_get(struct gpu *g, const char *uuid, const char *cgroup, struct gpu_limit *ret,
+                         struct err *e)
+{
+    PASS_ON(g, uuid, limit_get, e, cgroup, ret, e);
+}
+
 static struct gpu *all_free(struct gpu *g)
 {
     struct gpu_all *a = (struct gpu_all *)g;
@@ -453,6 +465,8 @@ static const struct gpu_ops all_ops = {
     .qos_set = all_qos_set,
     .timeslice_set = all_timeslice_set,
     .exclusive_set = all_exclusive_set,
+    .limit_set = all_limit_set,
+    .limit_get = all_limit_get,
     .free = all_free,
 };
 

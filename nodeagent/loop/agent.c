@@ -197,7 +197,8 @@ static void job_done(void *arg)
     jobs_end(&a->jobs, j);
     if (j->kind == AGENT_JOB_CARD)
         end_card(a, j);
-    else if (j->kind == AGENT_JOB_RECOVER || j->kind == AGENT_JOB_COMPUTE_MODE)
+    else if (j->kind == AGENT_JOB_RECOVER || j->kind == AGENT_JOB_COMPUTE_MODE ||
+             j->kind == AGENT_JOB_LIMITS)
         a->read_jobs.readings.due |= read_jobs_end_card(&a->read_jobs, j);
     else if (j->kind != AGENT_JOB_READ)
         end_slots(a, j);
@@ -287,8 +288,17 @@ static void on_kubelet(void *arg, enum kubelet_news news)
     struct agent *a = arg;
     a->kubelet_listed |= news == KUBELET_LISTED;
     a->kubelet_holders |= news == KUBELET_HOLDERS;
+    if (news == KUBELET_STATE && a->d.slots) /* an MPS daemon may have become ready */
+        late_binding_retry_now(a->d.slots);
     if (news != KUBELET_LISTED) /* a list that shows nothing new changes no status */
         reporting_within(a->reporting, PUBLISH_LAG_MS);
+}
+
+/* The kubelet made cgroups, for pods that wait for one. */
+static void look_at_cgroups(const struct agent *a)
+{
+    if (a->cgroups && cgroup_watch_take(a->cgroups))
+        late_binding_retry_now(a->d.slots);
 }
 
 static void listen_to_kubelet(struct agent *a)
@@ -326,6 +336,7 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
         {.fd = a->d.health ? health_watch_fd(a->d.health) : -1, .events = POLLIN},
         {.fd = a->d.kubelet ? kubelet_link_fd(a->d.kubelet) : -1, .events = POLLIN},
         {.fd = a->d.pods ? pod_reader_fd(a->d.pods) : -1, .events = POLLIN},
+        {.fd = a->cgroups ? cgroup_watch_fd(a->cgroups) : -1, .events = POLLIN},
     };
     take_acknowledgement(a);
     withdrawal_unseal_idle(&a->withdrawal, &a->cards, &a->tracks, &a->jobs);
@@ -341,6 +352,7 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
     if (handover_publishes(turn_phase(&a->turn)))
         reporting_adopt(a->reporting);
     listen_to_kubelet(a);
+    look_at_cgroups(a);
     if (a->d.slots && late_binding_take(a->d.slots))
         reporting_within(a->reporting, 0);
     if (a->d.slots)

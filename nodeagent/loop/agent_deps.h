@@ -49,6 +49,9 @@ struct agent_deps {
         *share_folders;  /* of containers with limited shares; NULL: none are made */
     const char *limiter; /* the folder of the host with the limiter's libraries; NULL: it is not
                             installed, and no share is limited */
+    const char
+        *cgroup_root; /* the kubelet's (pod_cgroup.h), for limits of the driver; NULL: there are
+                                none */
     struct driver_where driver;   /* where containers' device files are; used when serving the
                                           kubelet */
     struct handover_locks *locks; /* NULL: no other agent can be on this node */

@@ -134,6 +134,36 @@ static void take_no_cards(struct agent_job *j)
     gpu_inventory_read_boot(&j->inventory, j->env->proc_root ? j->env->proc_root : "/proc");
 }
 
+static struct slot_deps slot_deps(struct gpu *g, const struct agent_job *j)
+{
+    const struct driver_view *v = j->driver_view;
+    return (struct slot_deps){.gpu = g,
+                              .state_dir = j->env->state_dir,
+                              .cdi = j->env->slots,
+                              .nodes = v ? &v->nodes : NULL,
+                              .files = v && v->has_files ? &v->files : NULL,
+                              .share_folders = j->env->share_folders,
+                              .limiter = j->env->limiter,
+                              .cgroup_root = j->env->cgroup_root,
+                              .shares = &j->shares};
+}
+
+/* Any card that is whole tells what the driver can: they have one. What was not read is in another
+ * job's hands, or ill. */
+static void look_at_limits(struct gpu *g, struct agent_job *j)
+{
+    const struct gpu_driver *d = gpu_inventory_driver(&j->inventory, "nvidia");
+    const struct slot_deps deps = slot_deps(g, j);
+    for (size_t i = 0; j->env->cgroup_root && d && i < j->n_views; i++) {
+        const struct gpu_card *card = &j->views[i].card;
+        if (card->unread || card->mode != GPU_NATIVE || strcmp(card->vendor, d->vendor) != 0)
+            continue;
+        cgroup_limits_probe(g, j->env->cgroup_root, card->uuid, d->version, &j->limits);
+        if (j->limits.can)
+            cgroup_limits_lost(&deps, card->uuid, &j->limits_lost);
+    }
+}
+
 /* The journals are listed before the cards are read, so a change that begins meanwhile is none that
  * was interrupted: the loop finds its card in another job's hands. */
 static void run_read(struct gpu *g, struct agent_job *j)
@@ -150,6 +180,7 @@ static void run_read(struct gpu *g, struct agent_job *j)
         return;
     look_at_driver(j);
     take_views(j);
+    look_at_limits(g, j);
 }
 
 /* Reads the card again. */
@@ -214,6 +245,12 @@ bool agent_job_is_of_shares(const struct agent_job *j)
     return slot_is_share(j->kind == AGENT_JOB_BIND ? j->binding.bound[0].slot : j->slot);
 }
 
+static void run_limits(struct gpu *g, const struct agent_job *j)
+{
+    const struct slot_deps deps = slot_deps(g, j);
+    cgroup_limits_sweep(&deps, j->uuid);
+}
+
 static void run_shares(const struct slot_deps *deps, struct agent_job *j)
 {
     if (j->kind == AGENT_JOB_BIND)
@@ -225,14 +262,7 @@ static void run_shares(const struct slot_deps *deps, struct agent_job *j)
 /* j->err is the slots' result; the view is set only when the card could be read. */
 static void run_slots(struct gpu *g, struct agent_job *j)
 {
-    const struct driver_view *v = j->driver_view;
-    const struct slot_deps deps = {.gpu = g,
-                                   .state_dir = j->env->state_dir,
-                                   .cdi = j->env->slots,
-                                   .nodes = v ? &v->nodes : NULL,
-                                   .files = v && v->has_files ? &v->files : NULL,
-                                   .share_folders = j->env->share_folders,
-                                   .limiter = j->env->limiter};
+    const struct slot_deps deps = slot_deps(g, j);
     if (agent_job_is_of_shares(j)) {
         run_shares(&deps, j);
         return;
@@ -258,6 +288,8 @@ void agent_job_run(struct gpu *g, void *job)
         run_recover(g, j);
     else if (j->kind == AGENT_JOB_COMPUTE_MODE)
         run_mode(g, j);
+    else if (j->kind == AGENT_JOB_LIMITS)
+        run_limits(g, j);
     else
         run_slots(g, j);
     j->took_ms = clock_mono_ms(j->env->clk) - j->began_mono_ms;

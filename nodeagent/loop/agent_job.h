@@ -10,12 +10,14 @@
 #include "nodeagent/offer/holders.h"
 #include "nodeagent/offer/host_facts.h"
 #include "nodeagent/offer/host_setup.h"
+#include "nodeagent/slots/cgroup_limits.h"
 #include "nodeagent/slots/share_bind.h"
 
 /*
  * A request of the agent's loop to a thread of the worker, as one value that travels there and
  * back. Its kinds: read all cards; bring one card to its layout, or end its interrupted change, and
- * read it back where it was touched; set its compute mode; bind slots; release a slot. Only a
+ * read it back where it was touched; set its compute mode; clear limits of memory that an earlier
+ * agent left on it; bind slots; release a slot. Only a
  * reading runs beside others on the same card: it changes no card, and makes device files that are
  * missing. The thread that has the job in hand owns it; the others do not look at it meanwhile.
  */
@@ -24,6 +26,7 @@ enum agent_job_kind {
     AGENT_JOB_CARD,
     AGENT_JOB_RECOVER,
     AGENT_JOB_COMPUTE_MODE,
+    AGENT_JOB_LIMITS,
     AGENT_JOB_BIND,
     AGENT_JOB_RELEASE
 };
@@ -40,6 +43,7 @@ struct agent_job_env {
     /* As in struct slot_deps. */
     struct share_folders *share_folders;
     const char *limiter;
+    const char *cgroup_root;
 };
 
 struct agent_job {
@@ -78,6 +82,8 @@ struct agent_job {
     int64_t began_mono_ms, took_ms;
     struct host_facts host;              /* READ; filled even when the cards cannot be read */
     struct host_setup setup;             /* READ; in: what was read last; out: the same as host */
+    struct device_slots limits_lost;     /* READ: the slots that cgroup_limits_lost found */
+    struct driver_limits limits;         /* READ; in: what is known; out: the same */
     struct gpu_inventory inventory;      /* READ; its cards have moved to views */
     struct driver_view *new_driver_view; /* READ: a new view where the one before is out of date;
                                             else NULL */

@@ -10,7 +10,9 @@ enum { RESYNC_MS = 30000 };
 static struct sharing_means sharing_means_of(const struct agent_deps *d)
 {
     return (struct sharing_means){.publisher = d->resource_publisher,
-                                  .enforcement.library = d->limiter && d->share_folders};
+                                  .enforcement = {.library = d->limiter && d->share_folders,
+                                                  .mps = d->resource_publisher ==
+                                                         API_PUBLISHER_KUBELET}};
 }
 
 static void init_reporting(struct agent *a)
@@ -29,7 +31,7 @@ static void init_reporting(struct agent *a)
         .events = &a->events,
         .seed = d->seed,
         .config = d->config,
-        .means = sharing_means_of(d),
+        .means = &a->means,
         .koordinator_shares = d->koordinator_shares,
         .cards = &a->cards,
         .host = &a->read_jobs.host,
@@ -48,7 +50,7 @@ static void init_read_jobs(struct agent *a)
     a->read_jobs = (struct read_jobs){
         .clk = a->d.clk,
         .config = a->d.config,
-        .means = sharing_means_of(&a->d),
+        .means = &a->means,
         .spec_source = a->spec_source,
         .cards = &a->cards,
         .jobs = &a->jobs,
@@ -68,12 +70,13 @@ static void init_slot_jobs(struct agent *a)
         .kubelet = a->d.kubelet,
         .cdi_slots = a->d.cdi_slots,
         .config = a->d.config,
-        .means = sharing_means_of(&a->d),
+        .means = &a->means,
         .cards = &a->cards,
         .spec_source = a->spec_source,
         .tracks = &a->tracks,
         .jobs = &a->jobs,
         .unended = &a->recovery.unended,
+        .cgroups = a->cgroups,
     };
 }
 
@@ -84,7 +87,7 @@ static void init_card_jobs(struct agent *a)
         .clk = a->d.clk,
         .rng = &a->rng,
         .kubelet = a->d.kubelet,
-        .means = sharing_means_of(&a->d),
+        .means = &a->means,
         .cards = &a->cards,
         .tracks = &a->tracks,
         .spec_source = a->spec_source,
@@ -125,7 +128,11 @@ struct agent *agent_parts_new(const struct agent_deps *d, worker_done_fn *done,
                                     .host_root = d->driver.dev_root,
                                     .slots = d->cdi_slots,
                                     .share_folders = d->share_folders,
-                                    .limiter = d->limiter};
+                                    .limiter = d->limiter,
+                                    .cgroup_root = d->slots ? d->cgroup_root : NULL};
+    a->means = sharing_means_of(d);
+    if (a->env.cgroup_root)
+        a->cgroups = cgroup_watch_new(a->env.cgroup_root);
     rng_init(&a->rng, d->seed);
     a->cards.health = d->health;
     a->cards.kubelet = d->kubelet;
@@ -159,6 +166,8 @@ struct agent *agent_parts_free(struct agent *a)
     card_tracks_done(&a->tracks);
     readings_done(&a->read_jobs.readings);
     exclusive_wish_done(&a->read_jobs.exclusive);
+    limit_sweep_done(&a->read_jobs.limit_sweep);
+    a->cgroups = cgroup_watch_free(a->cgroups);
     recovery_done(&a->recovery);
     jobs_done(&a->jobs);
     turn_done(&a->turn);

@@ -14,9 +14,11 @@ struct agent {
     struct agent_job_env env;
     struct spec_source *spec_source;
     struct reporting *reporting;
+    struct cgroup_watch *cgroups; /* NULL: nothing waits for the cgroups of pods */
 
     /* The rest belongs to the loop's thread. */
     struct rng rng;
+    struct sharing_means means;
     struct cards cards;
     struct card_tracks tracks;
     struct recovery recovery;

@@ -21,7 +21,7 @@ static bool refuse(const struct card_jobs *s, struct card_track *t, const struct
     const char *uuid = t->memo.uuid;
     struct card_refusal no;
     card_refusal_of(v, spec_source_want(s->spec_source, uuid),
-                    cards_remembered_illness(s->cards, uuid), &s->means, ret_wish, &no);
+                    cards_remembered_illness(s->cards, uuid), s->means, ret_wish, &no);
     if (!no.reason)
         return false;
     card_track_refuse(t, no.reason, no.text);

@@ -13,7 +13,7 @@ struct card_jobs {
     const struct clock *clk;
     struct rng *rng;
     struct kubelet_link *kubelet; /* NULL: there is none */
-    struct sharing_means means;
+    const struct sharing_means *means;
     struct cards *cards;
     struct card_tracks *tracks;
     const struct spec_source *spec_source;

@@ -7,12 +7,13 @@
 
 #include "base/xalloc.h"
 
-bool exclusive_is_wanted(const struct sharing_rules *rules, const struct device_want *want,
+bool exclusive_is_wanted(const struct share_facts *facts, const struct device_want *want,
                          const struct gpu_card *card)
 {
-    const struct sharing sharing = sharing_of(rules, card->vendor, want, /* profile= */ NULL);
-    return card->mode == GPU_NATIVE && (!want || want->mode == API_MODE_NATIVE) &&
-           sharing.kind == SHARING_MPS;
+    const struct sharing sharing =
+        sharing_of(facts->rules, card->vendor, want, /* profile= */ NULL);
+    bool stays_whole = card->mode == GPU_NATIVE && (!want || want->mode == API_MODE_NATIVE);
+    return stays_whole && (sharing.kind == SHARING_MPS || mps_card_is_exclusive(facts, card, want));
 }
 
 static struct exclusive_look *find_look(const struct exclusive_wish *w, const char *uuid)
@@ -40,14 +41,14 @@ static void remember(struct exclusive_wish *w, const char *uuid, bool wanted)
 }
 
 const struct card_view *exclusive_wish_next(struct exclusive_wish *w,
-                                            const struct sharing_rules *rules,
+                                            const struct share_facts *facts,
                                             const struct device_spec *spec,
                                             const struct cards *cards, const struct jobs *jobs,
                                             bool *ret_wanted)
 {
     for (size_t i = 0; i < cards->n; i++) {
         const struct gpu_card *card = &cards->items[i].card;
-        bool wanted = exclusive_is_wanted(rules, device_spec_want(spec, card->uuid), card);
+        bool wanted = exclusive_is_wanted(facts, device_spec_want(spec, card->uuid), card);
         if (card->unread || !jobs_may_take(jobs, card->uuid) ||
             !is_due(find_look(w, card->uuid), card, wanted))
             continue;

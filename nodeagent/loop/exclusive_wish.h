@@ -3,7 +3,7 @@
 
 #include "nodeagent/change/card_view.h"
 #include "nodeagent/loop/jobs.h"
-#include "nodeagent/offer/sharing.h"
+#include "nodeagent/offer/mps_cards.h"
 
 /*
  * Which cards are wanted in the compute mode EXCLUSIVE_PROCESS, and which one the worker has to
@@ -19,9 +19,9 @@ struct exclusive_wish {
     size_t n;
 };
 
-/* True when the card is whole, is to stay so, and is shared by MPS. want NULL: the spec does not
- * list it. */
-bool exclusive_is_wanted(const struct sharing_rules *rules, const struct device_want *want,
+/* True when the card is whole, is to stay so, and is shared by MPS: in replicas, or in shares all of
+ * which are clients. want NULL: the spec does not list it. */
+bool exclusive_is_wanted(const struct share_facts *facts, const struct device_want *want,
                          const struct gpu_card *card);
 /* The card whose mode is to be looked at next; NULL: none. That is a card
  *  - that was not looked at yet, since an earlier agent may have set its mode;
@@ -31,7 +31,7 @@ bool exclusive_is_wanted(const struct sharing_rules *rules, const struct device_
  * that a starting agent must not take the mode back. Sets *ret_wanted
  * and remembers the look. Borrows from cards. */
 const struct card_view *exclusive_wish_next(struct exclusive_wish *w,
-                                            const struct sharing_rules *rules,
+                                            const struct share_facts *facts,
                                             const struct device_spec *spec,
                                             const struct cards *cards, const struct jobs *jobs,
                                             bool *ret_wanted);

@@ -38,6 +38,7 @@ struct kubelet_link {
     bool setting_mps;  /* ignore callbacks: this module sets the units itself */
     bool mps_waits;    /* start no daemon yet: the agent before has its own */
     char *mps_trouble; /* NULL: all wanted daemons run, or are starting */
+    struct mps_cards mps_cards;
     struct seals seals;
     struct plugin_parting *parting; /* NULL: not begun */
     bool frozen, parted;
@@ -238,7 +239,7 @@ static void set_units(struct kubelet_link *k)
     auto_err struct err e = {0};
     if (!k->mps || k->mps_waits || k->frozen)
         return;
-    auto_mps_units struct mps_units u = mps_units_of(&k->table, &k->seals);
+    auto_mps_units struct mps_units u = mps_units_of(&k->table, &k->mps_cards, &k->seals);
     assert(!k->setting_mps);
     k->setting_mps = true;
     int rc = mps_set(k->mps, u.items, u.n, &e);
@@ -249,12 +250,30 @@ static void set_units(struct kubelet_link *k)
 bool kubelet_link_has_no_daemon(const struct kubelet_link *k, const char *owner)
 {
     const struct seal *s = seals_find(&k->seals, owner);
+    if (k->mps && s && !mps_is_gone(k->mps, owner))
+        return false;
     for (size_t i = 0; k->mps && s && i < s->n_ids; i++) {
         const struct table_device *d = device_table_device(&k->table, s->ids[i]);
         if (d && !mps_is_gone(k->mps, mps_units_name(d)))
             return false;
     }
     return true;
+}
+
+void kubelet_link_set_mps_cards(struct kubelet_link *k, const struct mps_cards *cards)
+{
+    if (k->frozen || mps_cards_equal(&k->mps_cards, cards))
+        return;
+    k->mps_cards = *cards;
+    set_units(k);
+}
+
+int kubelet_link_enter_mps(const struct kubelet_link *k, const char *card, struct entry *ret,
+                           struct err *e)
+{
+    if (!k->mps)
+        return err_set(e, ERR_UNAVAILABLE, "this agent runs no MPS daemons");
+    return mps_entry(k->mps, card, ret, e);
 }
 
 static bool has_daemon(const struct kubelet_link *k, const struct table_device *d)
@@ -296,7 +315,7 @@ static void on_mps(void *arg)
     struct kubelet_link *k = arg;
     if (k->setting_mps || k->frozen)
         return;
-    auto_mps_units struct mps_units u = mps_units_of(&k->table, &k->seals);
+    auto_mps_units struct mps_units u = mps_units_of(&k->table, &k->mps_cards, &k->seals);
     note_mps(k, &u, /* refused= */ NULL);
     show(k);
     notify(k, KUBELET_STATE);

@@ -12,6 +12,7 @@
 #include "nodeagent/kubelet/device_plugin.h"
 #include "nodeagent/offer/device_table.h"
 #include "nodeagent/offer/holders.h"
+#include "nodeagent/offer/mps_cards.h"
 #include "nodeagent/offer/outdated_grants.h"
 
 /*
@@ -107,6 +108,14 @@ void kubelet_link_unseal(struct kubelet_link *k, const char *owner);
  * because it would keep a partition from being destroyed. Its end is reported as KUBELET_LISTED,
  * since the same jobs wait for both. */
 bool kubelet_link_has_no_daemon(const struct kubelet_link *k, const char *owner);
+
+/* Sets the cards whose shares are clients of an MPS daemon: each has one from then on, and the others
+ * have none. Copies. */
+void kubelet_link_set_mps_cards(struct kubelet_link *k, const struct mps_cards *cards);
+/* Adds what a client of such a card's daemon gets. ERR_UNAVAILABLE: the daemon is not ready, or there
+ * is none; when it becomes ready that is a KUBELET_STATE. */
+int kubelet_link_enter_mps(const struct kubelet_link *k, const char *card, struct entry *ret,
+                           struct err *e) MUST_CHECK;
 
 /* Whether serving the kubelet works, and for a condition what does not. The text is borrowed until
  * the next call of any function here; NULL: the kubelet is only observed. */

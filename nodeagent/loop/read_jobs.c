@@ -23,7 +23,7 @@ static struct sharing_rules sharing_rules(const struct read_jobs *s)
 {
     return (struct sharing_rules){s->config,
                                   sharing_strategy(s->config, spec_source_spec(s->spec_source)),
-                                  s->means};
+                                  *s->means};
 }
 
 /* The modes of cards are known only once the Device and the cards are. */
@@ -52,6 +52,7 @@ struct agent_job *read_jobs_begin(struct read_jobs *s, const struct agent_job_en
     struct agent_job *j = agent_job_new(AGENT_JOB_READ, env, owner);
     j->lists = s->recovery->due;
     j->setup = s->setup;
+    j->limits = s->limits;
     readings_begin(&s->readings);
     return j;
 }
@@ -75,13 +76,15 @@ static struct agent_job *begin_recovery(struct read_jobs *s, const struct agent_
 static struct agent_job *begin_mode(struct read_jobs *s, const struct agent_job_env *env,
                                     void *owner)
 {
+    if (!knows_modes(s))
+        return NULL;
     const struct sharing_rules rules = sharing_rules(s);
+    const struct share_facts facts = {&rules, &s->cards->shares,
+                                      kubelet_link_holders(s->cards->kubelet)};
     bool wanted;
     const struct card_view *v =
-        knows_modes(s)
-            ? exclusive_wish_next(&s->exclusive, &rules, spec_source_spec(s->spec_source), s->cards,
-                                  s->jobs, &wanted)
-            : NULL;
+        exclusive_wish_next(&s->exclusive, &facts, spec_source_spec(s->spec_source), s->cards,
+                            s->jobs, &wanted);
     if (!v)
         return NULL;
     struct agent_job *j = agent_job_new(AGENT_JOB_COMPUTE_MODE, env, owner);
@@ -92,11 +95,26 @@ static struct agent_job *begin_mode(struct read_jobs *s, const struct agent_job_
     return j;
 }
 
+/* Not before all shares are known that an earlier agent made. */
+static struct agent_job *begin_limits(struct read_jobs *s, const struct agent_job_env *env,
+                                      void *owner)
+{
+    bool may = s->limits.can && knows_modes(s) && s->recovery->done;
+    const struct card_view *v = may ? limit_sweep_next(&s->limit_sweep, s->cards, s->jobs) : NULL;
+    if (!v)
+        return NULL;
+    struct agent_job *j = agent_job_new(AGENT_JOB_LIMITS, env, owner);
+    memcpy(j->uuid, v->card.uuid, sizeof(j->uuid));
+    return j;
+}
+
 struct agent_job *read_jobs_begin_card(struct read_jobs *s, const struct agent_job_env *env,
                                        void *owner)
 {
     struct agent_job *j = begin_recovery(s, env, owner);
-    return j ? j : begin_mode(s, env, owner);
+    if (!j)
+        j = begin_mode(s, env, owner);
+    return j ? j : begin_limits(s, env, owner);
 }
 
 /* --- The end --- */
@@ -142,9 +160,17 @@ static void take_slots(struct read_jobs *s, const struct agent_job *j)
         late_binding_found(s->slot_jobs->slots, j->slots_found, j->n_slots_found);
 }
 
+static void take_limits(struct read_jobs *s, const struct agent_job *j)
+{
+    s->limits = j->limits;
+    s->means->enforcement.driver = s->limits.can;
+    s->means->enforcement.driver_lacks = s->limits.lacks;
+}
+
 static void take_reading(struct read_jobs *s, struct agent_job *j, int64_t now_mono_ms)
 {
     assert(j->rc == 0);
+    take_limits(s, j);
     struct late_binding *slots = s->slot_jobs->slots;
     bool is_driver_new = j->new_driver_view;
     leave_out_touched(s, j);
@@ -163,8 +189,9 @@ static void take_reading(struct read_jobs *s, struct agent_job *j, int64_t now_m
         return;
     if (whole)
         slot_jobs_rebind_lost(s->slot_jobs);
+    late_binding_again(slots, &j->limits_lost);
     if (is_driver_new) /* device files may have other numbers */
-        late_binding_again(slots);
+        late_binding_again(slots, /* only= */ NULL);
     late_binding_retry_now(slots);
 }
 
@@ -197,8 +224,11 @@ void read_jobs_end(struct read_jobs *s, struct agent_job *j)
 
 bool read_jobs_end_card(struct read_jobs *s, struct agent_job *j)
 {
-    assert(j->kind == AGENT_JOB_RECOVER || j->kind == AGENT_JOB_COMPUTE_MODE);
+    assert(j->kind == AGENT_JOB_RECOVER || j->kind == AGENT_JOB_COMPUTE_MODE ||
+           j->kind == AGENT_JOB_LIMITS);
     struct card_view *v = cards_find(s->cards, j->uuid);
+    if (j->kind == AGENT_JOB_LIMITS)
+        return false;
     if (j->kind == AGENT_JOB_COMPUTE_MODE) {
         if (v)
             v->card.exclusive = j->exclusive;

@@ -3,6 +3,7 @@
 
 #include "nodeagent/loop/card_jobs.h"
 #include "nodeagent/loop/exclusive_wish.h"
+#include "nodeagent/loop/limit_sweep.h"
 #include "nodeagent/loop/slot_jobs.h"
 
 /*
@@ -14,7 +15,7 @@ struct read_jobs {
     /* Borrowed. */
     const struct clock *clk;
     const struct plugin_config *config; /* NULL: none */
-    struct sharing_means means;
+    struct sharing_means *means;        /* follows what is known of the driver's limits */
     const struct spec_source *spec_source;
     struct cards *cards;
     const struct jobs *jobs;
@@ -25,6 +26,8 @@ struct read_jobs {
 
     struct readings readings;
     struct exclusive_wish exclusive;
+    struct driver_limits limits;
+    struct limit_sweep limit_sweep;
     bool must_list;          /* a reading that did not look for interrupted changes is not used */
     int64_t newest_mono_ms;  /* when the newest reading that was taken began; 0: none was */
     struct host_facts host;  /* of the newest reading, also where the cards could not be read */
@@ -44,7 +47,7 @@ struct agent_job *read_jobs_begin(struct read_jobs *s, const struct agent_job_en
                                   void *owner);
 /* Takes the result of such a job, which jobs_end has not ended yet. */
 void read_jobs_end(struct read_jobs *s, struct agent_job *j);
-/* Begins the next job that recovers a card, or that sets one's mode; NULL: none is due. The caller
+/* Begins the next job that recovers a card, sets one's mode, or clears its limits; NULL: none is due. The caller
  * submits and owns it. */
 struct agent_job *read_jobs_begin_card(struct read_jobs *s, const struct agent_job_env *env,
                                        void *owner);

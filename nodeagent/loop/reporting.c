@@ -121,7 +121,7 @@ static struct node_state state_of(struct reporting *r, struct card_memo **ret_me
         .agent_version = d->version,
         .node = d->events->node,
         .config = d->config,
-        .means = d->means,
+        .means = *d->means,
         .koordinator_shares = d->koordinator_shares,
         .nodes = d->writes_slot_files ? cards_device_nodes(d->cards) : NULL,
     };
@@ -138,8 +138,12 @@ static bool may_serve(const struct reporting *r)
            r->d.recovery->done;
 }
 
-static void serve(struct reporting *r, const struct node_offer *offer)
+static void serve(struct reporting *r, const struct node_state *state,
+                  const struct node_offer *offer)
 {
+    struct mps_cards cards;
+    mps_cards_find(state, &cards);
+    kubelet_link_set_mps_cards(r->d.kubelet, &cards);
     kubelet_link_offer(r->d.kubelet, &offer->table);
     r->served = true;
 }
@@ -157,7 +161,7 @@ void reporting_serve(struct reporting *r)
         return;
     const struct node_state state = state_of(r, &memos);
     node_offer_build(&state, clock_wall_ms(r->d.clk), &offer);
-    serve(r, &offer);
+    serve(r, &state, &offer);
 }
 
 /* --- The status --- */
@@ -260,7 +264,7 @@ void reporting_publish(struct reporting *r)
     int64_t now_ms = clock_wall_ms(r->d.clk);
     node_offer_build(&state, now_ms, &offer);
     if (may_serve(r))
-        serve(r, &offer);
+        serve(r, &state, &offer);
     add_link(r, &state);
     if (r->d.kubelet)
         state.outdated = kubelet_link_outdated(r->d.kubelet);

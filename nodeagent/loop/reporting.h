@@ -32,7 +32,7 @@ struct reporting_deps {
     const struct agent_events *events;
     uint64_t seed; /* tells the statuses of this agent from those of the one before */
     const struct plugin_config *config; /* NULL: none */
-    struct sharing_means means;
+    const struct sharing_means *means;
     bool koordinator_shares;
 
     /* What the loop knows. */

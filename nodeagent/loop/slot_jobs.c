@@ -76,14 +76,14 @@ static bool gives_shares(const struct slot_jobs *s, const struct card_view *v,
 
 static bool shares_are_offered(const struct slot_jobs *s)
 {
-    return share_pool_exists(spec_source_spec(s->spec_source), &s->means);
+    return share_pool_exists(spec_source_spec(s->spec_source), s->means);
 }
 
 /* Lists the cards that give shares, and closed those that gave some. The caller frees the list. */
 static struct share_place *share_cards(const struct slot_jobs *s, size_t *ret_n)
 {
     const struct device_spec *spec = spec_source_spec(s->spec_source);
-    const struct sharing_rules rules = {s->config, sharing_strategy(s->config, spec), s->means};
+    const struct sharing_rules rules = {s->config, sharing_strategy(s->config, spec), *s->means};
     const struct share_facts facts = {&rules, &s->cards->shares, kubelet_link_holders(s->kubelet)};
     struct share_place *list = NULL;
     *ret_n = 0;
@@ -232,6 +232,34 @@ static bool may_bind(void *arg, const struct slot_binding *b, struct err *ret_wh
     return may;
 }
 
+/* The driver's limits need the pod's cgroup, which the kubelet makes after the grant. */
+static bool has_cgroup(const struct slot_jobs *s, const struct slot_binding *b, struct err *ret_why)
+{
+    for (size_t i = 0; s->cgroups && i < b->n; i++)
+        if (b->bound[i].memory_level == API_LEVEL_DRIVER)
+            return cgroup_watch_has(s->cgroups, b->uid, ret_why);
+    return true;
+}
+
+/* What the container gets of its card's MPS daemon; nothing where it is no client. */
+static int enter_mps(const struct slot_jobs *s, const struct slot_binding *b, struct entry *ret,
+                     struct err *e)
+{
+    for (size_t i = 0; i < b->n; i++)
+        if (b->bound[i].compute_level == API_LEVEL_MPS)
+            return kubelet_link_enter_mps(s->kubelet, b->bound[i].card, ret, e);
+    return 0;
+}
+
+static bool is_ready(void *arg, const struct slot_binding *b, struct err *ret_why)
+{
+    const struct proposal *p = arg;
+    auto_entry struct entry ignored = {0};
+    if (!slot_is_share(b->bound[0].slot))
+        return true;
+    return has_cgroup(p->s, b, ret_why) && enter_mps(p->s, b, &ignored, ret_why) == 0;
+}
+
 static bool may_release(void *arg, unsigned slot)
 {
     struct proposal *p = arg;
@@ -262,6 +290,8 @@ static void begin_shares(const struct slot_jobs *s, struct slot_binding *b)
         assert(v); /* it was chosen among them, or its share is kept on it */
         device_share_entry(&v->card, b->bound[i].slot, &b->bound[i].quota, &b->entries[i]);
     }
+    /* It is ready, or the job says that it is not. */
+    (void)!enter_mps(s, b, &b->mps, /* e= */ NULL);
     cards_put_shares(s->cards, b);
 }
 
@@ -311,7 +341,11 @@ struct agent_job *slot_jobs_next(const struct slot_jobs *s, const struct agent_j
     assert(s->slots && s->kubelet);
     AUTO(proposal) struct proposal p = {.s = s, .state_dir = env->state_dir};
     jobs_add_stuck_slots(s->jobs, &p.stuck);
-    const struct slot_gate gate = {may_bind, may_release, &p, .slices_may_come = may_room_come(s),
+    const struct slot_gate gate = {is_ready,
+                                   may_bind,
+                                   may_release,
+                                   &p,
+                                   .slices_may_come = may_room_come(s),
                                    .shares_may_come = jobs_release_share(s->jobs)};
     struct agent_job *j = next_release(s, &p, &gate, env, owner);
     return j ? j : next_binding(s, &p, &gate, env, owner);

@@ -5,6 +5,7 @@
 #include "nodeagent/loop/cards.h"
 #include "nodeagent/loop/jobs.h"
 #include "nodeagent/loop/spec_source.h"
+#include "nodeagent/slots/cgroup_watch.h"
 #include "nodeagent/slots/late_binding.h"
 
 /*
@@ -19,12 +20,13 @@ struct slot_jobs {
     struct kubelet_link *kubelet;       /* grants the slots; never NULL with `slots` */
     const struct cdi_slots *cdi_slots;  /* the CDI files of slots; NULL: none are written */
     const struct plugin_config *config; /* how cards are shared where the spec says nothing; NULL */
-    struct sharing_means means;
+    const struct sharing_means *means;
     struct cards *cards;
     const struct spec_source *spec_source;
     const struct card_tracks *tracks;
     const struct jobs *jobs;
     const struct unended *unended;
+    struct cgroup_watch *cgroups; /* NULL: nothing waits for the cgroups of pods */
 };
 
 /* True when new slices are made on the card: it is as wanted, not ill, and no change is under way

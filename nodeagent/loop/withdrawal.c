@@ -183,6 +183,7 @@ static const char *seal_of(const struct agent_job *j, char buf[DEVICE_ID_BYTES])
     case AGENT_JOB_RELEASE:
     case AGENT_JOB_READ:
     case AGENT_JOB_COMPUTE_MODE:
+    case AGENT_JOB_LIMITS:
         break;
     }
     return NULL;

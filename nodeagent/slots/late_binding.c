@@ -16,7 +16,8 @@
 #include "nodeagent/slots/slot_containers.h"
 #include "nodeagent/slots/slot_leftovers.h"
 
-enum { AGAIN_MS = 1000 };
+/* READY_MS: the time that the kubelet needs for what it makes for a pod, at most. */
+enum { AGAIN_MS = 1000, READY_MS = 5000 };
 
 enum state {
     GRANTED, /* to a pod that the list does not show yet */
@@ -40,6 +41,8 @@ struct binding {
     bool news;             /* the trouble was not reported yet */
     bool tried;            /* without room, since the pod was read */
     struct backoff backoff;
+    int64_t
+        unready_mono_ms; /* since when what the kubelet makes for the pod is missing; 0: it is not */
     int64_t due_mono_ms; /* when the pod is read, or (KNOWN, without room) read again; 0: now */
     bool retry;          /* KNOWN, without room: there may be some now */
 };
@@ -375,6 +378,34 @@ static bool prepare(struct late_binding *l, struct binding *b, const struct slot
     return false;
 }
 
+/* What the kubelet took does not count as the agent's. */
+static void end_wait(const struct late_binding *l, struct binding *b, struct slot_binding *binding)
+{
+    if (b->unready_mono_ms && binding->known_mono_us)
+        binding->known_mono_us = clock_mono_us(l->d.clk);
+    b->unready_mono_ms = 0;
+}
+
+/* A pod that is gone meanwhile is found so when it is read again. */
+static bool is_ready(struct late_binding *l, struct binding *b, const struct slot_gate *gate,
+                     struct slot_binding *binding)
+{
+    auto_err struct err why = {0};
+    int64_t now = clock_mono_ms(l->d.clk);
+    if (!gate->is_ready || gate->is_ready(gate->arg, binding, &why)) {
+        end_wait(l, b, binding);
+        return true;
+    }
+    if (!b->unready_mono_ms)
+        b->unready_mono_ms = now;
+    if (now - b->unready_mono_ms >= READY_MS)
+        put_off(l, b, KNOWN, err_msg(&why));
+    else
+        b->due_mono_ms = b->unready_mono_ms + READY_MS;
+    b->retry = false;
+    return false;
+}
+
 static bool may_begin(struct late_binding *l, struct binding *b, const struct slot_gate *gate,
                       const struct slot_binding *binding)
 {
@@ -395,7 +426,8 @@ bool late_binding_next(struct late_binding *l, const struct slot_rooms *rooms,
         struct binding *b = &l->items[i];
         auto_slot_binding struct slot_binding binding = {0};
         if (b->state != KNOWN || (b->due_mono_ms > now && !b->retry) ||
-            !prepare(l, b, rooms, made, gate, &binding) || !may_begin(l, b, gate, &binding))
+            !prepare(l, b, rooms, made, gate, &binding) || !is_ready(l, b, gate, &binding) ||
+            !may_begin(l, b, gate, &binding))
             continue;
         assert(binding.n == b->who.n_slots);
         b->state = RUNS;
@@ -458,11 +490,11 @@ bool late_binding_lost(struct late_binding *l, const struct device_slots *made, 
     return false;
 }
 
-void late_binding_again(struct late_binding *l)
+void late_binding_again(struct late_binding *l, const struct device_slots *only)
 {
     for (size_t i = 0; i < l->n; i++) {
         struct binding *b = &l->items[i];
-        if (b->state != BOUND)
+        if (b->state != BOUND || (only && !has_any_made(b, only)))
             continue;
         b->state = KNOWN;
         b->due_mono_ms = 0;

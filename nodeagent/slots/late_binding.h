@@ -53,6 +53,10 @@ void late_binding_retry_now(struct late_binding *l);
 
 /* The caller's answers about the jobs that run now. */
 struct slot_gate {
+    /* True when what the kubelet makes for the pod is there, as far as the binding needs it. Until
+     * then it is asked about at each later call. A pod that waits for long is reported with *ret_why.
+     * NULL: nothing is needed. */
+    bool (*is_ready)(void *arg, const struct slot_binding *b, struct err *ret_why);
     /* True when such a job may begin: nothing that it touches is in another job's hands, or due for
      * an attempt. One that may not is asked about at each later call. *ret_why is set where a call
      * that does not return is in the way: the pod is reported with it. */
@@ -86,8 +90,9 @@ bool late_binding_next(struct late_binding *l, const struct slot_rooms *rooms,
  * missing there lost its slice to another program. True: *ret is the next such slot; it is bound
  * anew, since its old CDI file may name another slice by now. */
 bool late_binding_lost(struct late_binding *l, const struct device_slots *made, unsigned *ret);
-/* The content of CDI files changed (a new driver): every bound slot is written anew. */
-void late_binding_again(struct late_binding *l);
+/* What was made for bound slots is made anew: of all (only NULL: the content of CDI files changed, by
+ * a new driver), or of the containers that have some of these slots. */
+void late_binding_again(struct late_binding *l, const struct device_slots *only);
 /* Reports the result of a binding. err NULL: it worked; else it is tried again later. */
 void late_binding_bound(struct late_binding *l, const struct slot_binding *b,
                         const struct err *err);

@@ -6,13 +6,13 @@
 /*
  * What a container with shares gets besides its cards: the driver's files, and where something has to
  * hold it to its shares (memory_level), the limiter's libraries in place of two of them, and its
- * folder (share_folder.h).
+ * folder (share_folder.h); on a card with MPS what makes it a client, and its part.
  */
 
 /* Owned: share_outfit_done. */
 struct share_outfit {
     struct cdi_outfit cdi; /* borrows what follows, and the deps */
-    struct entry_mount mounts[2];
+    struct entry entry;    /* mounts and variables */
 };
 
 /* Whether what the binding's shares need is there. ERR_UNAVAILABLE says what is not. */

@@ -65,6 +65,21 @@ static bool has_own(const struct share_places *p, const char *uuid, const struct
     return false;
 }
 
+/* True when some of its slots have their shares already. */
+static bool has_kept(const struct slot_binding *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        if (*b->bound[i].card)
+            return true;
+    return false;
+}
+
+/* A process is a client of one MPS daemon, and each card has its own. */
+static bool is_lonely(const struct share_card *c)
+{
+    return c->compute_level == API_LEVEL_MPS;
+}
+
 /* Cards that give only themselves come first, so that the others stay for parts: of equal ones the
  * planner takes the first. */
 static void look(const struct share_places *p, const struct slot_binding *b, struct sight *ret)
@@ -81,7 +96,9 @@ static void look(const struct share_places *p, const struct slot_binding *b, str
                 .model = c->card.card->model,
                 .numa = c->card.card->numa_node,
                 .only_whole = c->card.only_whole,
-                .ill = !c->open || has_own(p, c->card.card->uuid, b),
+                .lonely = is_lonely(&c->card),
+                .ill = !c->open || has_own(p, c->card.card->uuid, b) ||
+                       (is_lonely(&c->card) && has_kept(b)),
                 .total = c->card.total,
                 .used = others_on(p, c, b),
             };
@@ -117,6 +134,7 @@ static void put(struct bound_slot *g, const struct share *s)
     g->memory_level = s->memory_level;
     g->compute_level = s->compute_level;
     g->is_capped = s->is_capped;
+    g->is_low = s->is_low;
     g->qos = -1;
 }
 
@@ -128,8 +146,11 @@ static void put_new(struct bound_slot *g, const struct share_card *c, struct fra
     memcpy(s.card, c->card->uuid, sizeof(s.card));
     bool is_free = share_is_whole(&s, c->card->memory_mib) || (w->is_unlimited && c->may_disable);
     s.memory_level = is_free ? API_LEVEL_NONE : (int)c->memory_level;
-    s.compute_level = is_free ? API_LEVEL_NONE : (int)c->compute_level;
-    s.is_capped = !is_free && c->is_capped;
+    /* On a card with MPS everybody is a client, also one who has all of it. */
+    bool is_client = c->compute_level == API_LEVEL_MPS;
+    s.compute_level = is_free && !is_client ? API_LEVEL_NONE : (int)c->compute_level;
+    s.is_capped = !is_free && (c->is_capped || is_client || (w->is_capped && size.percent > 0));
+    s.is_low = w->ask.priority > 0;
     put(g, &s);
 }
 
@@ -167,12 +188,27 @@ static struct fraction_ask given_ask(const struct share_given *g, const struct s
                                      const struct fraction_card *c)
 {
     if (!g->memory_mib)
-        return (struct fraction_ask){.memory_mib = ask->memory_mib,
+        return (struct fraction_ask){.count = ask->count,
+                                     .memory_mib = ask->memory_mib,
                                      .memory_percent = ask->memory_percent,
                                      .percent = ask->compute};
     if (g->memory_mib == c->total.memory_mib && g->percent == WHOLE_PERCENT)
-        return (struct fraction_ask){.memory_percent = WHOLE_PERCENT, .percent = WHOLE_PERCENT};
-    return (struct fraction_ask){.memory_mib = g->memory_mib, .percent = g->percent};
+        return (struct fraction_ask){.count = ask->count,
+                                     .memory_percent = WHOLE_PERCENT,
+                                     .percent = WHOLE_PERCENT};
+    return (struct fraction_ask){.count = ask->count,
+                                 .memory_mib = g->memory_mib,
+                                 .percent = g->percent};
+}
+
+/* What keeps a share off a card although there is room. */
+static const char *beside_room(enum fraction_misfit why)
+{
+    if (why == FRACTION_ILL)
+        return ", and takes no new shares at the moment";
+    if (why == FRACTION_PART)
+        return ", and is given out as a whole only";
+    return why == FRACTION_LONELY ? ", and is shared by MPS, for containers with one share" : "";
 }
 
 /* Fills in how much of the card the share takes. */
@@ -199,10 +235,7 @@ static int check_given(const struct share_given *g, const struct share_wish *w,
                    "annotation %s gives %u MiB and %u %% of %s GPU %u, which has %u MiB, %u %% "
                    "and %u shares left%s",
                    w->said_by, ret->memory_mib, ret->percent, vendor_title(card->vendor),
-                   card->index, room.memory_mib, room.percent, room.shares,
-                   why == FRACTION_ILL    ? ", and takes no new shares at the moment"
-                   : why == FRACTION_PART ? ", and is given out as a whole only"
-                                          : "");
+                   card->index, room.memory_mib, room.percent, room.shares, beside_room(why));
 }
 
 /* The given shares go to the slots that have none yet, in order, without those whose card has one

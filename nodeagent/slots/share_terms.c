@@ -58,6 +58,7 @@ int share_terms_of(const struct share_limit *limits, size_t n, struct terms *ret
         c->memory_bytes = limits[i].memory_bytes;
         c->percent = limits[i].percent;
         c->is_capped = limits[i].is_capped;
+        c->priority = limits[i].is_low;
         c->memory_level = limits[i].memory_level;
         c->compute_level = limits[i].compute_level;
         c->gate = GATE_OPEN;

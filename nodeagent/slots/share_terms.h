@@ -23,6 +23,7 @@ struct share_limit {
     unsigned percent;      /* of the card's compute; 0: no guarantee */
     bool is_capped;        /* never more than that, also alone */
     enum share_level memory_level, compute_level;
+    bool is_low; /* those of high priority have the card first */
 };
 
 /* The terms of a container with these shares, in the order of its slots. Pure. ERR_INVALID: more

@@ -253,7 +253,8 @@ struct slot_record slot_binding_record(const struct slot_binding *b, const struc
                             .quota = g->quota,
                             .memory_level = g->memory_level,
                             .compute_level = g->compute_level,
-                            .is_capped = g->is_capped};
+                            .is_capped = g->is_capped,
+                            .is_low = g->is_low};
     memcpy(r.card, g->card, sizeof(r.card));
     return r;
 }
@@ -267,6 +268,7 @@ void slot_binding_done(struct slot_binding *b)
     for (size_t i = 0; b->entries && i < b->n; i++)
         entry_device_done(&b->entries[i]);
     free(b->entries);
+    entry_done(&b->mps);
     free(b->bound);
     err_clear(&b->unplaced);
     *b = (struct slot_binding){0};

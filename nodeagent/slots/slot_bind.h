@@ -18,6 +18,7 @@ struct bound_slot {
     int memory_level;  /* of a share (enum api_level): what holds its container to its memory, */
     int compute_level; /* ... and to its compute; */
     bool is_capped;    /* ... which it never has more of, also alone */
+    bool is_low;       /* those of high priority have the card first */
     int qos; /* the card's policy (enum api_qos_policy), set first where it differs and no slice
                 exists; -1: any */
 };
@@ -28,6 +29,7 @@ struct slot_binding {
     struct bound_slot *bound;
     size_t n;
     struct entry_device *entries; /* of shares: n, how each gets into the container; else NULL */
+    struct entry mps; /* of shares: what a client of their card's MPS daemon gets; empty: nothing */
     int64_t known_mono_us; /* when its pod was read; 0: it waited for room, or was bound before */
     struct err unplaced; /* why no card has room; none of them names a card then. kind 0: they do */
 };
@@ -38,6 +40,7 @@ AUTO_DEFINE(slot_binding, struct slot_binding, slot_binding_done)
 #define auto_slot_binding AUTO(slot_binding)
 
 struct share_folders;
+struct shares;
 
 /* All borrowed. */
 struct slot_deps {
@@ -47,9 +50,11 @@ struct slot_deps {
     const struct device_nodes *nodes; /* NULL: not read yet */
     const struct driver_files *files; /* the driver's, for shares; NULL: not found */
     struct share_folders
-        *share_folders;  /* of containers with limited shares; NULL: there are none */
-    const char *limiter; /* the folder of the host with the limiter's libraries; NULL: it is not
+        *share_folders;      /* of containers with limited shares; NULL: there are none */
+    const char *limiter;     /* the folder of the host with the limiter's libraries; NULL: it is not
                             installed */
+    const char *cgroup_root; /* the kubelet's (pod_cgroup.h); NULL: not told */
+    const struct shares *shares; /* on the cards, those included that are bound; NULL: no others */
 };
 
 /* Makes the slices of b and writes their CDI files.

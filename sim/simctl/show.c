@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/memory_limits.h"
 #include "sim/mig.h"
 #include "sim/nvml.h"
 #include "sim/simctl/simctl.h"
@@ -73,6 +74,16 @@ static void show_gpu(const struct hw *hw, uint32_t index)
     }
 }
 
+static void show_limits(const struct hw *hw)
+{
+    for (size_t i = 0; i < HW_MAX_LIMITS; i++) {
+        const struct hw_limit *l = &hw->limits[i];
+        if (limits_holds(l))
+            (void)printf("limit gpu %u  soft %llu hard %llu  %s\n", l->gpu,
+                         (unsigned long long)l->soft, (unsigned long long)l->hard, l->path);
+    }
+}
+
 static void show_text(const struct hw *hw)
 {
     (void)printf("driver %s, boot %u\n", hw->driver_version, hw->boot);
@@ -88,6 +99,7 @@ static void show_text(const struct hw *hw)
             (void)printf(" gi %u ci %u", p->gi, p->ci);
         (void)printf("  %u MiB  %s\n", p->memory_mib, p->name);
     }
+    show_limits(hw);
 }
 
 static json_t *ci_json(const struct hw_ci *ci)
@@ -148,6 +160,20 @@ static json_t *proc_json(const struct hw_proc *p)
     return o;
 }
 
+static json_t *limits_json(const struct hw *hw)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < HW_MAX_LIMITS; i++) {
+        const struct hw_limit *l = &hw->limits[i];
+        if (limits_holds(l))
+            (void)json_array_append_new(list,
+                                        json_pack("{s:i, s:I, s:I, s:s}", "gpu", (int)l->gpu,
+                                                  "softBytes", (json_int_t)l->soft, "hardBytes",
+                                                  (json_int_t)l->hard, "cgroup", l->path));
+    }
+    return list;
+}
+
 static void show_json(const struct hw *hw)
 {
     json_t *gpus = json_array();
@@ -158,9 +184,10 @@ static void show_json(const struct hw *hw)
         if (hw->procs[i].pid != 0 && hw->procs[i].gpu < HW_METAX)
             (void)json_array_append_new(procs, proc_json(&hw->procs[i]));
     }
-    json_t *root = json_pack("{s:s, s:i, s:s, s:o, s:o, s:o}", "driverVersion", hw->driver_version,
-                             "boot", (int)hw->boot, "bootId", hw->boot_id, "gpus", gpus,
-                             "processes", procs, "metax", metax_json(hw));
+    json_t *root =
+        json_pack("{s:s, s:i, s:s, s:o, s:o, s:o, s:o}", "driverVersion", hw->driver_version,
+                  "boot", (int)hw->boot, "bootId", hw->boot_id, "gpus", gpus, "processes", procs,
+                  "memoryLimits", limits_json(hw), "metax", metax_json(hw));
     (void)json_dumpf(root, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     (void)putchar('\n');
     json_decref(root);

@@ -39,9 +39,9 @@ def fractional(uuid, **settings):
 class Shares:
     """A node of H100 whose agent gives them out in shares."""
 
-    def __init__(self, rig, kubelet, cards=1, flags=None, **settings):
+    def __init__(self, rig, kubelet, cards=1, flags=None, fleet=None, **settings):
         self.rig, self.kubelet, self.flags = rig, kubelet, flags or {}
-        self.host = Host(rig, kubelet, {"h100-80": cards}, slots=True).start(**self.flags)
+        self.host = Host(rig, kubelet, fleet or {"h100-80": cards}, slots=True).start(**self.flags)
         self.node = self.host.node
         wait_for(self.node.agrees, 30, "the agent")
         self.settings = settings

@@ -30,7 +30,10 @@ WRITTEN_BY_COMPONENT = {
     "selinux": {},
 }
 # By the agents of nodes that give slices or shares, besides.
-WRITTEN_FOR_SLOTS = {"/run/cleave/shares": "what containers with limited shares have in common with the agent"}
+WRITTEN_FOR_SLOTS = {
+    "/run/cleave/shares": "what containers with limited shares have in common with the agent",
+    "/sys/fs/cgroup": "limits of memory for pods, which the driver keeps",
+}
 # Where the kubelet of a component has its folder.
 KUBELET_OF_COMPONENT = {"k0s": "/var/lib/k0s/kubelet", "microk8s": "/var/snap/microk8s/common/var/lib/kubelet"}
 # Each that is read. Everything else that a manifest mounts from the host is a surprise.
@@ -82,12 +85,12 @@ def test_agent_writes_to_the_listed_folders_of_the_host_alone():
     check(render(CONFIG / "agent"), WRITTEN, READ)
 
 
-def test_agents_that_make_shares_write_to_one_folder_more(tmp_path):
+def test_agents_that_make_shares_write_to_two_folders_more(tmp_path):
     shutil.copytree(CONFIG, tmp_path / "config")
     objects = render(tmp_path / "config" / "slots" / "agent")
     check(objects, {**WRITTEN, **WRITTEN_FOR_SLOTS}, READ)
     for path, mount in host_mounts(objects):
-        assert path not in WRITTEN_FOR_SLOTS or mount["mountPath"] == path, "containers get it by the path that the agent says"
+        assert path not in WRITTEN_FOR_SLOTS or mount["mountPath"] == path, "containers, and the driver, get it by the path that the agent says"
 
 
 @pytest.mark.parametrize("name", sorted(p.name for p in (CONFIG / "agent" / "components").iterdir()))

@@ -6,15 +6,20 @@
  *   paths cdi DIR      the CDI file is written, and written anew
  *   paths share DIR    an agent takes over, and binds a container with two limited shares, twice
  *   paths unshare DIR  another one takes over, and releases them
+ *   paths driven DIR   share, with limits that the driver keeps
+ *   paths undriven DIR unshare, of these
  *   paths kube URL     informer, status writer, recorder and elector on an API server
  * Each goes on after an error as the agent does, and ends with 0 once it has come to its aim.
  */
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/log.h"
+#include "base/num.h"
 #include "base/xalloc.h"
 
 #include "api/kinds.h"
@@ -251,8 +256,45 @@ static int cdi(const char *dir, struct err *e)
 
 /* ---- share, unshare ---- */
 
+/* A driver that keeps limits in files, DIR/limits/<card>. */
+struct driver_stub {
+    struct gpu gpu;
+    char *limits;
+};
+
+static int set_limit(struct gpu *g, const char *uuid, const char *cgroup, uint64_t hard_bytes,
+                     struct err *e)
+{
+    const struct driver_stub *d = (const struct driver_stub *)(void *)g;
+    auto_free char *path = xasprintf("%s/%s", d->limits, uuid);
+    auto_free char *text = xasprintf("%" PRIu64, hard_bytes);
+    (void)cgroup;
+    if (hard_bytes == GPU_NO_LIMIT)
+        return file_remove(path, e);
+    TRY(file_make_dirs(d->limits, 0700, e));
+    return file_write_atomic(path, text, strlen(text), 0600, e);
+}
+
+static int get_limit(struct gpu *g, const char *uuid, const char *cgroup, struct gpu_limit *ret,
+                     struct err *e)
+{
+    const struct driver_stub *d = (const struct driver_stub *)(void *)g;
+    auto_free char *path = xasprintf("%s/%s", d->limits, uuid);
+    auto_free char *text = NULL;
+    int64_t bytes = 0;
+    (void)cgroup;
+    TRY(file_read(path, 64, &text, NULL, e));
+    TRY(num_parse(text, 1, INT64_MAX, &bytes, e));
+    *ret = (struct gpu_limit){.hard_bytes = (uint64_t)bytes};
+    return 0;
+}
+
+static const struct gpu_ops limit_ops = {.limit_set = set_limit, .limit_get = get_limit};
+
 /* What an agent binds shares with. */
 struct sharing_agent {
+    struct driver_stub driver;
+    char *cgroups;
     char *state;
     struct cdi_slots *cdi;
     struct share_folders *folders;
@@ -261,6 +303,8 @@ struct sharing_agent {
 static void sharing_agent_done(struct sharing_agent *a)
 {
     free(a->state);
+    free(a->cgroups);
+    free(a->driver.limits);
     (void)cdi_slots_free(a->cdi);
     (void)share_folders_free(a->folders);
 }
@@ -271,6 +315,10 @@ static int take_over(const char *dir, struct sharing_agent *ret, struct err *e)
     auto_free char *folder = xasprintf("%s/cdi", dir);
     auto_free char *root = xasprintf("%s/shares", dir);
     ret->state = xasprintf("%s/state", dir);
+    ret->cgroups = xasprintf("%s/cgroup", dir);
+    ret->driver = (struct driver_stub){{&limit_ops}, xasprintf("%s/limits", dir)};
+    auto_free char *pod = xasprintf("%s/kubepods/podu", ret->cgroups);
+    TRY(file_make_dirs(pod, 0755, e));
     ret->cdi = cdi_slots_new(&(struct cdi_options){.folder = folder});
     slot_records_sweep(ret->state);
     TRY(share_folders_new(root, &ret->folders, e));
@@ -278,7 +326,7 @@ static int take_over(const char *dir, struct sharing_agent *ret, struct err *e)
     return 0;
 }
 
-static int use_share(const struct sharing_agent *a,
+static int use_share(struct sharing_agent *a,
                      int (*use)(const struct slot_deps *d, unsigned memory_mib, struct err *e),
                      unsigned number, struct err *e)
 {
@@ -288,7 +336,9 @@ static int use_share(const struct sharing_agent *a,
     const struct driver_files files = {.files = libraries, .n_files = ARRAY_LEN(libraries)};
     struct nvidia_nodes own = {.ctl = true, .uvm = true, .host_dev_root = root};
     const struct device_nodes nodes = {.own = {{&container_nvidia, &own}}};
-    const struct slot_deps d = {.state_dir = a->state,
+    const struct slot_deps d = {.gpu = &a->driver.gpu,
+                                .cgroup_root = a->cgroups,
+                                .state_dir = a->state,
                                 .cdi = a->cdi,
                                 .nodes = &nodes,
                                 .files = &files,
@@ -304,7 +354,7 @@ static int use_share(const struct sharing_agent *a,
 
 #define SHARES_FROM 3
 
-static int bind_two(const struct slot_deps *d, unsigned memory_mib, struct err *e)
+static int bind_both(const struct slot_deps *d, unsigned memory_mib, int level, struct err *e)
 {
     static char ns[] = "n", pod[] = "p", uid[] = "u", container[] = "c", bus_id[] = "0000:05:00.0";
     static char first[] = "share.3", second[] = "share.4";
@@ -316,7 +366,7 @@ static int bind_two(const struct slot_deps *d, unsigned memory_mib, struct err *
     for (unsigned i = 0; i < 2; i++) {
         bound[i] = (struct bound_slot){.slot = slot_at(SLOT_POOL_SHARE, SHARES_FROM + i),
                                        .quota = {memory_mib, 30},
-                                       .memory_level = API_LEVEL_LIBRARY,
+                                       .memory_level = level,
                                        .qos = -1};
         (void)snprintf(bound[i].card, sizeof(bound[i].card), "%s", entries[i].uuid);
         entries[i].vendor = "nvidia";
@@ -329,12 +379,30 @@ static int bind_two(const struct slot_deps *d, unsigned memory_mib, struct err *
     return share_bind(d, &b, e);
 }
 
+static int bind_two(const struct slot_deps *d, unsigned memory_mib, struct err *e)
+{
+    return bind_both(d, memory_mib, API_LEVEL_LIBRARY, e);
+}
+
+static int bind_driven(const struct slot_deps *d, unsigned memory_mib, struct err *e)
+{
+    return bind_both(d, memory_mib, API_LEVEL_DRIVER, e);
+}
+
 static int bind_shares(const char *dir, struct err *e)
 {
     AUTO(sharing_agent) struct sharing_agent a = {0};
     TRY(take_over(dir, &a, e));
     TRY(use_share(&a, bind_two, 3000, e));
     return use_share(&a, bind_two, 5000, e);
+}
+
+static int drive_shares(const char *dir, struct err *e)
+{
+    AUTO(sharing_agent) struct sharing_agent a = {0};
+    TRY(take_over(dir, &a, e));
+    TRY(use_share(&a, bind_driven, 3000, e));
+    return use_share(&a, bind_driven, 5000, e);
 }
 
 static int release_one(const struct slot_deps *d, unsigned number, struct err *e)
@@ -488,8 +556,14 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(const char *where, struct err *e);
-    } verbs[] = {{"grpc", grpc},         {"plugin", plugin},          {"cdi", cdi},
-                 {"share", bind_shares}, {"unshare", release_shares}, {"kube", kube}};
+    } verbs[] = {{"grpc", grpc},
+                 {"plugin", plugin},
+                 {"cdi", cdi},
+                 {"share", bind_shares},
+                 {"unshare", release_shares},
+                 {"driven", drive_shares},
+                 {"undriven", release_shares},
+                 {"kube", kube}};
     auto_err struct err e = {0};
     json_set_alloc_funcs(xmalloc, free);
     log_setup(LOG_WARN, LOG_LOGFMT, 2);
@@ -502,6 +576,8 @@ int main(int argc, char **argv)
             (void)fprintf(stderr, "%s\n", err_msg(&e));
         return rc < 0;
     }
-    (void)fprintf(stderr, "usage: paths grpc|plugin|cdi|share|unshare DIR | paths kube URL\n");
+    (void)fprintf(
+        stderr,
+        "usage: paths grpc|plugin|cdi|share|unshare|driven|undriven DIR | paths kube URL\n");
     return 2;
 }

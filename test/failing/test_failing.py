@@ -243,11 +243,12 @@ class Cdi(Program):
 class Shares(Program):
     """A container with two limited shares, bound (share) or released (unshare), by an agent that may be killed at any call."""
 
+    makes, ends = "share", "unshare"
     hows = {kind: [*hows, *KILL_HOWS.get(kind, [])] for kind, hows in HOWS.items()}
 
     def start(self, folder):
-        if self.verb == "unshare":
-            must([PROGRAM, "share", folder], environment())
+        if self.verb == self.ends:
+            must([PROGRAM, self.makes, folder], environment())
         return super().start(folder)
 
     def check(self, folder, run, clean):
@@ -255,11 +256,12 @@ class Shares(Program):
         if len(list((folder / "cdi").glob("share.*.json"))) == 2:  # else no container of the pod starts
             self.check_whole(folder, run)
         assert not (folder / "shares" / "share.3").exists() or (folder / "state" / "slots" / "share.3.json").exists(), f"{run}\nforgot a folder"
-        must([PROGRAM, "share", folder], environment())
+        must([PROGRAM, self.makes, folder], environment())
         self.check_whole(folder, run)
         assert names(folder / "shares") == {"share.3", "lock"}, f"{run}\nleft a draft"
-        must([PROGRAM, "unshare", folder], environment())
-        left = [f for f in folder.rglob("*") if f.name not in ("cdi", "shares", "state", "slots")]
+        must([PROGRAM, self.ends, folder], environment())
+        stays = ("cdi", "shares", "state", "slots", "cgroup", "kubepods", "podu", "limits")
+        left = [f for f in folder.rglob("*") if f.name not in stays and not (f.parent.name == "limits" and f.name.startswith("."))]
         assert not left, f"{run}\nleft {left}"
 
     def check_whole(self, folder, run):
@@ -273,6 +275,23 @@ class Shares(Program):
         usage = (share / "usage").stat()
         assert (usage.st_size, usage.st_mode & 0o777) == (196736, 0o666), f"{run}\n{usage}"
         assert (share / "agent").is_socket(), run
+
+
+class Driven(Shares):
+    """The same with limits that the driver keeps: on the cards while a container may start, and nothing of them without a record."""
+
+    makes, ends = "driven", "undriven"
+
+    def check_whole(self, folder, run):
+        super().check_whole(folder, run)
+        limits = [int(f.read_text()) >> 20 for f in (folder / "limits").iterdir() if f.name.startswith("GPU-")]
+        assert len(limits) == 2 and set(limits) <= {3000, 5000}, f"{run}\n{limits}"
+
+
+@pytest.mark.parametrize("kind", FILE_CLASSES)
+@pytest.mark.parametrize("verb", ["driven", "undriven"])
+def test_no_container_starts_without_the_drivers_limits(verb, kind, capsys):
+    tell(capsys, f"{verb} {kind}: {Driven(verb).sweep(kind, WHOLE)} points")
 
 
 @pytest.mark.parametrize("kind", [*FILE_CLASSES, "connect", "map"])

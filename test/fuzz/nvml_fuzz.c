@@ -27,6 +27,7 @@ static void use(struct gpu *g, const char *uuid)
 {
     auto_gpu_card struct gpu_card card = {0};
     enum gpu_mode_result mode;
+    struct gpu_limit limit;
     unsigned id;
     if (g->ops->read_card(g, uuid, &card, NULL) == 0)
         check_card(&card);
@@ -36,6 +37,8 @@ static void use(struct gpu *g, const char *uuid)
     (void)g->ops->ci_destroy(g, uuid, 7, 0, NULL);
     (void)g->ops->gi_destroy(g, uuid, 7, NULL);
     (void)g->ops->exclusive_set(g, uuid, true, NULL);
+    (void)g->ops->limit_set(g, uuid, "/sys/fs/cgroup", 1 << 20, NULL);
+    (void)g->ops->limit_get(g, uuid, "/sys/fs/cgroup", &limit, NULL);
 }
 
 /* What the child writes is whole events that the agent can read. */

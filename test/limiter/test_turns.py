@@ -136,6 +136,21 @@ def test_who_is_capped_has_no_more_also_alone(host):
     assert 0.14 < spinner.done(begin, end) / (end - begin) < 0.24
 
 
+def test_high_priority_has_the_card_first_and_low_what_is_left_and_a_little(host):
+    one = host((0, "lent"), (100, "low"))
+    had, _ = parts([one.spins(0, 8), one.spins(1, 8)])
+    assert 0.2 < had[1] < 5, "a turn of 10 ms in a second"
+
+
+def test_low_priority_has_all_of_it_while_nobody_else_wants_it(host):
+    one = host((0, "lent"), (0, "low"))
+    first, low = one.spins(0, 3), one.spins(1, 9)
+    first.ends()
+    low.ends()
+    begin = max(first.counts) + 500
+    assert low.done(begin, begin + 3000) > 0.8 * 3000
+
+
 def test_a_killed_holder_and_a_stopped_one_leave_the_card_to_the_other(host):
     one = host((50, "lent"), (50, "lent"))
     first, killed, stopped = one.spins(0, 9), one.spins(1, 9), one.spins(1, 9)

@@ -325,6 +325,19 @@ Test(fraction, a_card_that_gives_only_itself_gives_no_part)
         "needs 10 % of the memory on one card; none of 1 may be used (1 of 1 is given out as a whole only)");
 }
 
+Test(fraction, a_lonely_card_is_for_containers_with_one_share)
+{
+    struct town t;
+    init(&t, 2);
+    t.cards[0].lonely = true;
+    ask(&t, 1, 3000, 30);
+    cr_expect_str_eq(found(&t, 0), "0");
+    ask(&t, 2, 3000, 30);
+    cr_expect(strstr(found(&t, 0), "(1 of 2 is shared by MPS, for containers with one share)"),
+              "%s", found(&t, 0));
+    cr_expect_eq(e.kind, ERR_INVALID, "nor if it were empty");
+}
+
 Test(fraction, all_compute_is_a_card_alone)
 {
     struct town t;

@@ -99,6 +99,7 @@ static void check_verbs_of_nobody(struct gpu *g)
     const struct gpu_ops *o = g->ops;
     const struct sgpu_want want = {"a", {1024, 10}};
     enum gpu_mode_result result = GPU_MODE_DONE;
+    struct gpu_limit limit = {.hard_bytes = 7};
     unsigned id = 7;
     const int none = -(int)ERR_NOT_FOUND;
     cr_expect(!o->mode_set || o->mode_set(g, NOBODY, GPU_NATIVE, &result, NULL) == none);
@@ -112,7 +113,10 @@ static void check_verbs_of_nobody(struct gpu *g)
     cr_expect(!o->qos_set || o->qos_set(g, NOBODY, API_BEST_EFFORT, NULL) == none);
     cr_expect(!o->timeslice_set || o->timeslice_set(g, NOBODY, 10, NULL) == none);
     cr_expect(!o->exclusive_set || o->exclusive_set(g, NOBODY, true, NULL) == none);
+    cr_expect(!o->limit_set || o->limit_set(g, NOBODY, "/", 1, NULL) == none);
+    cr_expect(!o->limit_get || o->limit_get(g, NOBODY, "/", &limit, NULL) == none);
     cr_expect_eq(id, 7, "outs are untouched");
+    cr_expect_eq(limit.hard_bytes, 7, "outs are untouched");
 }
 
 /* What a card cannot be it is refused to become, for good. */

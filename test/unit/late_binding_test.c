@@ -26,6 +26,8 @@ static struct holders holders;
 /* The slots that jobs have in hand, and whether something that runs may leave room. */
 static struct device_slots in_hand;
 static bool room_may_come, hangs;
+/* The kubelet has made what it makes for a pod. */
+static bool ready;
 
 static void set_up(void)
 {
@@ -43,6 +45,7 @@ static void set_up(void)
     holders = (struct holders){0};
     in_hand = (struct device_slots){0};
     room_may_come = hangs = false;
+    ready = true;
 }
 
 static void tear_down(void)
@@ -140,9 +143,17 @@ static bool may_release(void *arg, unsigned slot)
     return !device_slots_has(&in_hand, slot);
 }
 
+static bool is_ready(void *arg, const struct slot_binding *b, struct err *ret_why)
+{
+    (void)arg;
+    if (!ready)
+        (void)err_set(ret_why, ERR_NOT_FOUND, "%s has no cgroup", b->pod);
+    return ready;
+}
+
 static struct slot_gate gate(void)
 {
-    return (struct slot_gate){may_bind, may_release, NULL, room_may_come, room_may_come};
+    return (struct slot_gate){is_ready, may_bind, may_release, NULL, room_may_come, room_may_come};
 }
 
 static struct device_slots all_made(void)
@@ -300,8 +311,25 @@ Test(late_binding, what_is_bound_anew_is_not_measured)
     list((struct given[]){{3, "a"}}, 1);
     read_pods();
     expect_bound("a", 1, 1024);
-    late_binding_again(late);
+    late_binding_again(late, /* only= */ NULL);
     cr_expect_eq(known_of_next(), 0);
+}
+
+Test(late_binding, only_what_lost_something_is_bound_anew)
+{
+    struct device_slots lost = {0};
+    make_pod("a", "n1", 1, "1Gi");
+    make_pod("b", "n1", 1, "2Gi");
+    list((struct given[]){{3, "a"}, {4, "b"}}, 2);
+    read_pods();
+    expect_bound("a", 1, 1024);
+    expect_bound("b", 1, 2048);
+    late_binding_again(late, &lost);
+    expect_none();
+    device_slots_put(&lost, 4);
+    late_binding_again(late, &lost);
+    expect_bound("b", 1, 2048);
+    expect_none();
 }
 
 Test(late_binding, a_list_of_the_moment_of_the_grant_may_show_its_pod_and_the_next_confirms_it)
@@ -313,6 +341,54 @@ Test(late_binding, a_list_of_the_moment_of_the_grant_may_show_its_pod_and_the_ne
     expect_none();
     list((struct given[]){{3, "a"}}, 1);
     read_pods();
+    expect_bound("a", 1, 1024);
+}
+
+/* --- What the kubelet makes for a pod after the grant --- */
+
+static bool is_reported(const char *why)
+{
+    struct unbound news;
+    bool is_news = late_binding_news(late, &news);
+    cr_expect(!is_news || strcmp(news.why, why) == 0, "%s", news.why);
+    return is_news;
+}
+
+Test(late_binding, a_pod_waits_in_silence_for_what_the_kubelet_makes_and_is_not_measured_meanwhile)
+{
+    make_pod("a", "n1", 1, "1Gi");
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    ready = false;
+    expect_none();
+    clock_fake_advance(clk, 4000);
+    late_binding_retry_now(late);
+    expect_none();
+    cr_expect_not(is_reported(""));
+    cr_expect_eq(late_binding_due_mono_ms(late), clock_mono_ms(clk) + 1000,
+                 "a look in vain is due");
+    ready = true;
+    expect_none();
+    late_binding_retry_now(late);
+    cr_expect_eq(known_of_next(), clock_mono_us(clk));
+}
+
+Test(late_binding, a_pod_that_waits_for_long_is_reported_once_and_read_anew)
+{
+    make_pod("a", "n1", 1, "1Gi");
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    ready = false;
+    expect_none();
+    for (int i = 0; i < 8; i++) {
+        clock_fake_advance(clk, 5000);
+        expect_none();
+        read_pods();
+        expect_none();
+        cr_expect_eq(is_reported("a has no cgroup"), i == 0, "%d", i);
+    }
+    ready = true;
+    late_binding_retry_now(late);
     expect_bound("a", 1, 1024);
 }
 
@@ -839,11 +915,11 @@ Test(late_binding, what_is_bound_is_told_anew_without_asking_for_its_pod)
     read_pods();
     expect_bound("a", 1, 1024);
     expect_none();
-    late_binding_again(late);
+    late_binding_again(late, /* only= */ NULL);
     cr_assert(next(&b));
     cr_expect_eq(b.bound[0].slot, 3);
     cr_expect_eq(b.bound[0].quota.memory_mib, 1024, "in the place of its own slice");
-    late_binding_again(late);
+    late_binding_again(late, /* only= */ NULL);
     expect_none();
     late_binding_bound(late, &b, NULL);
     expect_none();

@@ -532,6 +532,21 @@ MAD(nvmlDeviceGetGraphicsRunningProcesses_v3,
 
 /* ---- events ---- */
 
+MAD(nvmlDeviceSetMemoryLimits_v1, (nvml_device d, struct nvml_limits_set *limits))
+{
+    (void)d;
+    mad_touch(limits, sizeof(*limits));
+    return answer(NVML_SUCCESS);
+}
+
+MAD(nvmlDeviceGetMemoryLimits_v1, (nvml_device d, struct nvml_limits_get *ret))
+{
+    (void)d;
+    ret->hardLimit = 1ULL << 30;
+    mad_touch(ret, sizeof(*ret));
+    return answer(NVML_SUCCESS);
+}
+
 MAD(nvmlEventSetCreate, (nvml_event_set * ret))
 {
     *ret = handle(1);

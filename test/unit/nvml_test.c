@@ -366,6 +366,12 @@ Test(nvml, library_that_an_upgrade_left_behind_is_loaded_again)
     auto_gpu_inventory struct gpu_inventory after = read_all(g);
     cr_assert_eq(after.n_cards, 1);
     cr_expect_str_eq(after.cards[0].uuid, "GPU-old");
+    auto_err struct err e = {0};
+    struct gpu_limit limit = {.hard_bytes = 7};
+    cr_expect_eq(g->ops->limit_set(g, "GPU-old", "/sys/fs/cgroup", 1, &e), -ERR_INVALID);
+    cr_expect_str_eq(e.reason, GPU_LIMITS_UNSUPPORTED);
+    cr_expect_eq(g->ops->limit_get(g, "GPU-old", "/sys/fs/cgroup", &limit, &e), -ERR_INVALID);
+    cr_expect_eq(limit.hard_bytes, 7);
     cr_expect(after.cards[0].healthy, "%s", after.cards[0].unhealthy_message);
 }
 

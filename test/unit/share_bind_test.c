@@ -29,6 +29,7 @@ static char card_a[] = "GPU-00112233-4455-6677-8899-aabbccddeeff";
 static char card_b[] = "GPU-10112233-4455-6677-8899-aabbccddeeff";
 static struct share_folders *folders; /* NULL: no limiter */
 static const struct driver_files *driver;
+static struct gpu *gpu; /* NULL: its driver has no limits */
 
 static void set_up(void)
 {
@@ -54,12 +55,14 @@ static unsigned slot(unsigned number)
 
 static struct slot_deps deps(void)
 {
-    return (struct slot_deps){.state_dir = "state",
+    return (struct slot_deps){.gpu = gpu,
+                              .state_dir = "state",
                               .cdi = cdi,
                               .nodes = &nodes,
                               .files = driver,
                               .share_folders = folders,
-                              .limiter = folders ? LIMITER : NULL};
+                              .limiter = folders ? LIMITER : NULL,
+                              .cgroup_root = gpu ? "cgroup" : NULL};
 }
 
 /* Shares of so many MiB and 30 %, of the slots from 3 on: the first of card a, the second of b. */
@@ -352,4 +355,209 @@ Test(share_bind, a_share_is_released_where_the_limiter_is_no_longer_installed)
     d.limiter = NULL;
     cr_assert_eq(share_release(&d, slot(3), NULL), 0);
     cr_expect_eq(inode("shares/share.3"), 0);
+}
+
+/* --- Limits of the driver --- */
+
+/* A driver in memory: what it was asked, and what was there at that moment. */
+static struct driver_stub {
+    struct gpu gpu;
+    unsigned sets, fails; /* calls that set; the number of the one that fails */
+    uint64_t mib;         /* the limit now; 0: none */
+    bool after_record, before_file, before_folder;
+} stub;
+
+static int stub_set(struct gpu *g, const char *uuid, const char *cgroup, uint64_t hard_bytes,
+                    struct err *e)
+{
+    (void)g;
+    cr_expect_str_eq(uuid, card_a);
+    cr_expect_str_eq(cgroup, "cgroup/kubepods/podu1");
+    stub.after_record = inode("state/slots/share.3.json") != 0;
+    stub.before_file = inode(FILE_OF("share.3")) == 0;
+    stub.before_folder = inode("shares/share.3") == 0;
+    if (++stub.sets == stub.fails)
+        return err_set(e, ERR_UNAVAILABLE, "the driver is busy");
+    stub.mib = hard_bytes == GPU_NO_LIMIT ? 0 : hard_bytes >> 20;
+    return 0;
+}
+
+static int stub_get(struct gpu *g, const char *uuid, const char *cgroup, struct gpu_limit *ret,
+                    struct err *e)
+{
+    (void)g;
+    (void)uuid;
+    (void)cgroup;
+    (void)e;
+    ret->hard_bytes = stub.mib ? stub.mib << 20 : GPU_NO_LIMIT;
+    return 0;
+}
+
+static const struct gpu_ops stub_ops = {.limit_set = stub_set, .limit_get = stub_get};
+
+/* fails: the number of the call that does. */
+static void with_driver(unsigned fails)
+{
+    uint64_t mib = stub.mib;
+    stub = (struct driver_stub){.gpu = {&stub_ops}, .fails = fails, .mib = mib};
+    gpu = &stub.gpu;
+    cr_assert_eq(file_make_dirs("cgroup/kubepods/podu1", 0755, NULL), 0);
+}
+
+static int bind_driven(unsigned memory_mib, struct err *e)
+{
+    return bind_level(uid, memory_mib, 1, API_LEVEL_DRIVER, e);
+}
+
+static int release_driven(struct err *e)
+{
+    const struct slot_deps d = deps();
+    return share_release(&d, slot(3), e);
+}
+
+Test(share_bind, the_drivers_limit_stands_after_the_record_and_before_what_starts_a_container)
+{
+    auto_err struct err e = {0};
+    install();
+    with_driver(0);
+    cr_assert_eq(bind_driven(3000, &e), 0, "%s", err_msg(&e));
+    cr_expect(stub.after_record && stub.before_file && stub.before_folder);
+    cr_expect_eq(stub.mib, 3000);
+    cr_expect_neq(inode(FILE_OF("share.3")), 0);
+    cr_expect_neq(inode("shares/share.3/terms"), 0, "the limiter counts as well");
+    auto_shares struct shares all = all_records();
+    cr_expect_eq(shares_find(&all, slot(3))->memory_level, API_LEVEL_DRIVER);
+    cr_assert_eq(release_driven(&e), 0, "%s", err_msg(&e));
+    cr_expect(stub.after_record && stub.before_file && stub.before_folder, "the record goes last");
+    cr_expect_eq(stub.mib, 0);
+    cr_expect_eq(inode("state/slots/share.3.json"), 0);
+}
+
+/* Also where an earlier file is there: a size that changed. */
+Test(share_bind, while_the_driver_refuses_nothing_starts_a_container)
+{
+    with_driver(1);
+    cr_expect_eq(bind_driven(3000, NULL), -ERR_UNAVAILABLE);
+    cr_expect_eq(inode(FILE_OF("share.3")), 0);
+    cr_assert_eq(bind_driven(3000, NULL), 0);
+    with_driver(1);
+    cr_expect_eq(bind_driven(5000, NULL), -ERR_UNAVAILABLE);
+    cr_expect_eq(stub.mib, 3000, "what runs is held as before");
+    cr_expect(stub.before_file);
+    cr_expect_eq(inode(FILE_OF("share.3")), 0);
+    cr_assert_eq(bind_driven(5000, NULL), 0);
+    cr_expect_eq(stub.mib, 5000);
+}
+
+/* Its container goes on, and is not started again. */
+Test(share_bind, while_a_limit_that_was_lost_cannot_be_set_again_there_is_no_file)
+{
+    auto_err struct err e = {0};
+    with_driver(0);
+    cr_assert_eq(bind_driven(3000, NULL), 0);
+    stub.mib = 0;
+    with_driver(1);
+    cr_expect_eq(bind_driven(3000, &e), -ERR_UNAVAILABLE);
+    cr_expect(strstr(err_msg(&e), "the driver is busy"), "%s", err_msg(&e));
+    cr_expect_eq(inode(FILE_OF("share.3")), 0);
+    cr_expect_neq(inode("state/slots/share.3.json"), 0);
+    cr_assert_eq(bind_driven(3000, NULL), 0);
+    cr_expect_neq(inode(FILE_OF("share.3")), 0);
+    cr_expect_eq(stub.mib, 3000);
+}
+
+Test(share_bind, while_a_limit_cannot_be_cleared_its_record_stays)
+{
+    with_driver(2);
+    cr_assert_eq(bind_driven(3000, NULL), 0);
+    cr_expect_eq(release_driven(NULL), -ERR_UNAVAILABLE);
+    cr_expect_neq(inode("state/slots/share.3.json"), 0);
+    cr_expect_eq(inode(FILE_OF("share.3")), 0);
+    cr_assert_eq(release_driven(NULL), 0);
+    cr_expect_eq(stub.mib, 0);
+}
+
+Test(share_bind, the_next_pod_of_the_slot_leaves_no_limit_of_the_one_before)
+{
+    with_driver(0);
+    cr_assert_eq(bind_driven(3000, NULL), 0);
+    cr_assert_eq(bind_for(next_uid, 5000, 1, NULL), 0);
+    cr_expect_eq(stub.mib, 0);
+}
+
+Test(share_bind, the_driver_holds_where_the_limiter_is_not_installed)
+{
+    auto_err struct err e = {0};
+    driver = &one; /* nor could it be: a library is missing */
+    with_driver(0);
+    cr_assert_eq(bind_driven(3000, &e), 0, "%s", err_msg(&e));
+    cr_expect_eq(stub.mib, 3000);
+    auto_free char *text = text_of(FILE_OF("share.3"));
+    cr_expect_null(strstr(text, "/run/cleave"), "%s", text);
+}
+
+/* --- MPS --- */
+
+static int bind_client(bool is_capped, unsigned percent, struct entry mps_take, struct err *e)
+{
+    static char entry_name[] = "share.3";
+    struct bound_slot g = {.slot = slot(3),
+                           .quota = {3000, percent},
+                           .compute_level = API_LEVEL_MPS,
+                           .is_capped = is_capped,
+                           .qos = -1};
+    struct entry_device d = {.vendor = "nvidia",
+                             .cdi_name = entry_name,
+                             .card_uuid = card_a,
+                             .uuid = card_a,
+                             .pci_bus_id = bus_id,
+                             .has_slice = true,
+                             .slice = {.memory_mib = 3000, .card_mib = 81559}};
+    auto_entry struct entry mps = mps_take;
+    (void)snprintf(g.card, sizeof(g.card), "%s", card_a);
+    const struct slot_binding b = {ns, pod, uid, main_name, &g, 1, .entries = &d, .mps = mps};
+    const struct slot_deps deps_now = deps();
+    return share_bind(&deps_now, &b, e);
+}
+
+static struct entry daemons(void)
+{
+    struct entry en = {0};
+    entry_add_env(&en, "CUDA_MPS_PIPE_DIRECTORY", "/run/mps/pipe");
+    entry_add_mount(&en, "/run/mps/pipe", "/run/mps/pipe", /* read_only= */ false);
+    return en;
+}
+
+Test(share_bind, a_client_of_mps_has_the_daemons_folder_and_its_part)
+{
+    auto_err struct err e = {0};
+    cr_assert_eq(bind_client(true, 30, daemons(), &e), 0, "%s", err_msg(&e));
+    auto_free char *text = text_of(FILE_OF("share.3"));
+    cr_expect(strstr(text, "CUDA_MPS_PIPE_DIRECTORY=/run/mps/pipe"), "%s", text);
+    cr_expect(strstr(text, "\"containerPath\":\"/run/mps/pipe\""), "%s", text);
+    cr_expect(strstr(text, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30"), "%s", text);
+    cr_expect(strstr(text, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=3000M"), "%s", text);
+    auto_shares struct shares all = all_records();
+    cr_expect_eq(shares_find(&all, slot(3))->compute_level, API_LEVEL_MPS);
+}
+
+Test(share_bind, a_client_without_a_part_has_the_folder_alone)
+{
+    cr_assert_eq(bind_client(true, 0, daemons(), NULL), 0);
+    auto_free char *no_percent = text_of(FILE_OF("share.3"));
+    cr_expect(!strstr(no_percent, "THREAD_PERCENTAGE") && strstr(no_percent, "MEM_LIMIT"));
+    cr_assert_eq(bind_client(false, 30, daemons(), NULL), 0);
+    auto_free char *all = text_of(FILE_OF("share.3"));
+    cr_expect(!strstr(all, "THREAD_PERCENTAGE") && !strstr(all, "MEM_LIMIT"), "%s", all);
+    cr_expect(strstr(all, "PIPE_DIRECTORY"));
+}
+
+Test(share_bind, without_its_daemon_a_client_is_not_bound)
+{
+    auto_err struct err e = {0};
+    cr_expect_eq(bind_client(true, 30, (struct entry){0}, &e), -ERR_UNAVAILABLE);
+    cr_expect(strstr(err_msg(&e), "MPS daemon is not ready"), "%s", err_msg(&e));
+    cr_expect_eq(inode(FILE_OF("share.3")), 0);
+    auto_shares struct shares all = all_records();
+    cr_expect_eq(all.n, 0);
 }

@@ -282,7 +282,7 @@ static void check_levels(const struct share_wish *w, const char *expected)
     cr_assert_eq(share_place(&p, w, &b, &e), 0, "%s", err_msg(&e));
     for (unsigned i = 0; i < b.n; i++)
         (void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s", i ? ", " : "",
-                       api_level_names[bound[i].memory_level]);
+                       api_memory_level_names[bound[i].memory_level]);
     cr_expect_str_eq(text, expected);
 }
 
@@ -325,4 +325,42 @@ Test(share_place, a_container_does_without_a_limit_only_where_the_profile_lets_i
     check_levels(&w, "none");
     w.is_unlimited = false;
     check_levels(&w, "library");
+}
+
+/* --- Cards with MPS --- */
+
+Test(share_place, everybody_on_a_card_with_mps_is_a_client_and_has_a_part_unless_it_has_all)
+{
+    static const struct {
+        unsigned mib, percent;
+        bool is_unlimited, is_capped;
+    } cases[] = {{3000, 30, false, true}, {3000, 30, true, false}, {81920, 100, false, false}};
+    places[0].card.compute_level = API_LEVEL_MPS;
+    places[0].card.may_disable = true;
+    places[1].open = places[2].open = places[3].open = false;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct share_wish w = wish(1, cases[i].mib, cases[i].percent);
+        struct bound_slot g = {.slot = slot(0)};
+        struct slot_binding b = {ns, name, uid, main_name, &g, 1, .unplaced = {0}};
+        const struct share_places p = {places, N_CARDS, &shares, &scores};
+        w.is_unlimited = cases[i].is_unlimited;
+        cr_assert_eq(share_place(&p, &w, &b, NULL), 0, "%zu", i);
+        cr_expect(g.compute_level == API_LEVEL_MPS && g.is_capped == cases[i].is_capped, "%zu", i);
+    }
+}
+
+/* A process is a client of one daemon, and each card has its own. */
+Test(share_place, a_container_with_several_shares_has_none_of_a_card_with_mps)
+{
+    const struct share_wish two = wish(2, 3000, 30);
+    const struct share_wish chosen = given("GPU-0", 3000, 30);
+    struct share_wish several = given("GPU-0", 3000, 30);
+    places[2].open = places[3].open = false;
+    places[0].card.compute_level = API_LEVEL_MPS;
+    check_placed(0, &two, "1 of 4 is shared by MPS, for containers with one share");
+    check_placed(0, &chosen, "GPU-0 3000 30");
+    several.ask.count = 2;
+    check_placed(0, &several, "is shared by MPS, for containers with one share");
+    stands(0, 1, 3000, 30, uid);
+    check_placed(0, &two, "none of 4 may be used");
 }

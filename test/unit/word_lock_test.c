@@ -33,7 +33,7 @@ static void have(uint64_t *word)
     struct peer p = own();
     word_lock(word, &p);
     cr_expect_eq((*word & 0x7fffffff), p.pid);
-    word_unlock(word);
+    word_unlock(word, &p);
     cr_expect_eq(*word, 0);
 }
 
@@ -48,7 +48,7 @@ static pid_t start_waiter(uint64_t *word, int *ret_done)
         bool ok = peer_own(&p);
         word_lock(word, &p);
         ok = ok && write(done[1], "x", 1) == 1;
-        word_unlock(word);
+        word_unlock(word, &p);
         _exit(!ok);
     }
     (void)close(done[1]);
@@ -68,7 +68,7 @@ Test(word_lock, names_who_has_it)
     struct peer p = own();
     word_lock(word, &p);
     cr_expect_eq(*word, word_of(&p));
-    word_unlock(word);
+    word_unlock(word, &p);
     cr_expect_eq(*word, 0);
 }
 
@@ -80,10 +80,20 @@ Test(word_lock, waits_for_who_has_it_however_often_it_looks_at_it)
     word_lock(word, &p);
     pid_t pid = start_waiter(word, &done);
     cr_expect_not(is_done(done, 200), "ten looks");
-    word_unlock(word);
+    word_unlock(word, &p);
     cr_expect(is_done(done, 10000));
     (void)waitpid(pid, NULL, 0);
     cr_expect_eq(*word, 0);
+}
+
+Test(word_lock, is_not_given_away_by_who_has_lost_it)
+{
+    uint64_t *word = shared_word();
+    struct peer p = own(), other = p;
+    other.pid++;
+    word_lock(word, &other);
+    word_unlock(word, &p);
+    cr_expect_eq(*word, word_of(&other));
 }
 
 Test(word_lock, is_taken_from_a_process_that_ended_with_it)

@@ -184,6 +184,18 @@ struct nvml_memory {
     unsigned long long total, free, used;
 };
 
+/* Of a cgroup's memory on a card. nameSpace: the cgroup's folder. Without a limit the soft one is 0,
+ * and the hard one the largest number. */
+struct nvml_limits_set {
+    const char *nameSpace;
+    unsigned long long softLimit, hardLimit;
+};
+
+struct nvml_limits_get {
+    const char *nameSpace;
+    unsigned long long softLimit, hardLimit, currentUsed;
+};
+
 struct nvml_process_info {
     unsigned pid;
     unsigned long long usedGpuMemory;
@@ -264,6 +276,11 @@ NVML_LAYOUT(nvml_event_data, 32);
 NVML_OFFSET(nvml_event_data, eventData, 16);
 NVML_OFFSET(nvml_event_data, gpuInstanceId, 24);
 NVML_LAYOUT(nvml_memory, 24);
+NVML_LAYOUT(nvml_limits_set, 24);
+NVML_OFFSET(nvml_limits_set, softLimit, 8);
+NVML_OFFSET(nvml_limits_set, hardLimit, 16);
+NVML_LAYOUT(nvml_limits_get, 32);
+NVML_OFFSET(nvml_limits_get, currentUsed, 24);
 NVML_LAYOUT(nvml_process_info, 24);
 NVML_OFFSET(nvml_process_info, usedGpuMemory, 8);
 NVML_OFFSET(nvml_process_info, gpuInstanceId, 16);

@@ -88,6 +88,10 @@
       (nvml_device, unsigned long long, nvml_event_set))                                           \
     X(event_wait, 0, "nvmlEventSetWait_v2", NULL,                                                  \
       (nvml_event_set, struct nvml_event_data *, unsigned))                                        \
+    X(limits_set, 0, "nvmlDeviceSetMemoryLimits_v1", NULL,                                         \
+      (nvml_device, struct nvml_limits_set *))                                                     \
+    X(limits_get, 0, "nvmlDeviceGetMemoryLimits_v1", NULL,                                         \
+      (nvml_device, struct nvml_limits_get *))                                                     \
     X(mps_processes, 0, "nvmlDeviceGetMPSComputeRunningProcesses_v3",                              \
       "nvmlDeviceGetMPSComputeRunningProcesses_v2",                                                \
       (nvml_device, unsigned *, struct nvml_process_info *))

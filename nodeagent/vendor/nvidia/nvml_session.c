@@ -182,6 +182,8 @@ static const struct gpu_ops nvml_ops = {
     .ci_create = nvml_op_ci_create,
     .ci_destroy = nvml_op_ci_destroy,
     .exclusive_set = nvml_op_exclusive_set,
+    .limit_set = nvml_op_limit_set,
+    .limit_get = nvml_op_limit_get,
     .free = nvml_free,
 };
 

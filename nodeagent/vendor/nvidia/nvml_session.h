@@ -198,6 +198,10 @@ int nvml_op_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, str
 int nvml_op_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode, enum gpu_mode_result *ret,
                      struct err *e);
 int nvml_op_exclusive_set(struct gpu *g, const char *uuid, bool on, struct err *e);
+int nvml_op_limit_set(struct gpu *g, const char *uuid, const char *cgroup, uint64_t hard_bytes,
+                      struct err *e);
+int nvml_op_limit_get(struct gpu *g, const char *uuid, const char *cgroup, struct gpu_limit *ret,
+                      struct err *e);
 int nvml_op_reset(struct gpu *g, const char *uuid, struct err *e);
 int nvml_op_gi_create(struct gpu *g, const char *uuid, unsigned profile_id, unsigned start,
                       unsigned size, unsigned *ret_gi_id, struct err *e);

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each way to memory of the card counts, is refused past the share, and is given back: what is taken is what the card has given."""
+import pynvml as nv
+import pytest
+from cuda import MIB, OUT_OF_MEMORY
+
+SHARE, SLAB = 100, 32 * MIB
+FILE = "[f := os.memfd_create('graphics'), os.ftruncate(f, {size})][0]"
+
+# name: (makes `x` of {size} bytes, lets go of it)
+PATHS = {
+    "linear": ("x = cu.alloc({size})", "cu('cuMemFree_v2', x)"),
+    "linear that a stream frees": ("x = cu.alloc({size})", "cu('cuMemFreeAsync', x, s), cu('cuStreamSynchronize', s)"),
+    "pitched": ("x = cu('cuMemAllocPitch_v2', c.c_uint64, c.c_size_t, 4096, {size} // 4096, 4)[0]", "cu('cuMemFree_v2', x)"),
+    "managed": ("x = cu('cuMemAllocManaged', c.c_uint64, {size}, 1)", "cu('cuMemFree_v2', x)"),
+    "physical": ("x = cu.create({size})", "cu('cuMemRelease', x)"),
+    "physical, mapped, and released before": (
+        "x = cu.create({size}); a = cu.map(x, {size}); cu('cuMemRelease', x)", "cu('cuMemUnmap', a, {size})",
+    ),
+    "an array": ("x = cu.array({size} // 4096, 1024, format=32)", "cu('cuArrayDestroy', x)"),
+    "external": ("x = cu('cuImportExternalMemory', c.c_void_p, c.byref(External(fd=" + FILE + ", size={size}, type=1)))", "cu('cuDestroyExternalMemory', x)"),
+    "a heap of kernels": ("cu('cuCtxSetLimit', 2, {size} + (8 << 20))", "cu('cuCtxSetLimit', 2, 8 << 20)"),
+    "a pool": ("x = cu('cuMemAllocAsync', c.c_uint64, {size}, s)", "cu('cuMemFreeAsync', x, s), cu('cuStreamSynchronize', s)"),
+    "a pool, freed at once": ("x = cu('cuMemAllocAsync', c.c_uint64, {size}, s)", "cu('cuStreamSynchronize', s), cu('cuMemFree_v2', x), cu('cuCtxSynchronize')"),
+    "a pool of its own": (
+        "x = cu('cuMemAllocFromPoolAsync', c.c_uint64, {size}, o, s)", "cu('cuMemFreeAsync', x, s), cu('cuStreamSynchronize', s)",
+    ),
+}
+
+
+@pytest.fixture
+def card():
+    """card(): what the card has given since."""
+    handle = nv.nvmlDeviceGetHandleByIndex(0)
+
+    def given():
+        return nv.nvmlDeviceGetMemoryInfo(handle, version=nv.nvmlMemory_v2).used
+
+    return given
+
+
+@pytest.fixture
+def shared(h100, container, card):
+    """(container, worker, taken): taken() is what the container has taken, which is what the card has given."""
+    one = container(h100, SHARE)
+    worker = one.worker()
+    worker.does("s, o = cu.stream(1), cu('cuMemPoolCreate', c.c_void_p, c.byref(PoolProps()))")
+    before = card()
+
+    def taken():
+        worker.says("cu.free()")
+        total = sum(one.taken().values())
+        assert total == card() - before
+        return total
+
+    return one, worker, taken
+
+
+def makes(worker, code, size):
+    """0, or the code of what went wrong."""
+    return worker.says(f"(lambda: exec({code.format(size=size)!r}, globals()) or 0)()")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_it_counts_is_refused_past_the_share_and_given_back(shared, path):
+    _, worker, taken = shared
+    make, free = PATHS[path]
+    for _ in range(2):
+        assert makes(worker, make, 64 * MIB) == 0
+        assert 64 * MIB <= taken() <= SHARE * MIB
+        assert makes(worker, make.replace("x =", "y ="), 64 * MIB) == -OUT_OF_MEMORY
+        assert 64 * MIB <= taken() <= SHARE * MIB
+        worker.does(free.format(size=64 * MIB))
+        assert taken() == 0
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_it_ends_with_its_process(shared, path):
+    one, worker, _ = shared
+    assert makes(worker, PATHS[path][0], 64 * MIB) == 0
+    worker.kill()
+    other = one.worker()
+    assert other.says("cu.free()") == SHARE * MIB and makes(other, PATHS["linear"][0], SHARE * MIB) == 0
+
+
+# --- Pools ---
+
+
+def test_a_pool_that_is_destroyed_counts_until_its_memory_is_freed(shared):
+    _, worker, taken = shared
+    assert makes(worker, PATHS["a pool of its own"][0], 40 * MIB) == 0
+    worker.does("cu('cuMemPoolDestroy', o)")
+    assert taken() >= 40 * MIB
+    worker.does("cu('cuMemFreeAsync', x, s), cu('cuStreamSynchronize', s)")
+    assert taken() == 0
+
+
+def test_a_stream_takes_of_its_own_devices_pool(h100, container):
+    one = container(h100, SHARE, SHARE)
+    worker = one.worker(0)
+    worker.does("first = cu('cuCtxGetCurrent', c.c_void_p); cu.init(1); s = cu.stream(1); cu('cuCtxSetCurrent', first)")
+    worker.does(f"x = cu('cuMemAllocAsync', c.c_uint64, {SLAB}, s)")
+    assert one.taken(0) == {} and sum(one.taken(1).values()) == SLAB
+
+
+def test_many_pools_are_all_counted(shared):
+    _, worker, taken = shared
+    worker.does("pools = [cu('cuMemPoolCreate', c.c_void_p, c.byref(PoolProps())) for _ in range(300)]")
+    worker.does(f"x = cu('cuMemAllocFromPoolAsync', c.c_uint64, {SLAB}, pools[-1], s)")
+    assert taken() == SLAB
+    assert worker.says(f"cu('cuMemAllocFromPoolAsync', c.c_uint64, {70 * MIB}, pools[-2], s)") == -OUT_OF_MEMORY
+
+
+def test_a_pool_that_kept_memory_gives_it_up_when_it_is_wanted(shared):
+    _, worker, taken = shared
+    worker.does("d = cu('cuDeviceGetDefaultMemPool', c.c_void_p, 0); cu('cuMemPoolSetAttribute', d, 4, c.byref(c.c_uint64(2**64 - 1)))")
+    worker.does(f"x = cu('cuMemAllocAsync', c.c_uint64, {2 * SLAB}, s); cu('cuMemFreeAsync', x, s); cu('cuStreamSynchronize', s)")
+    assert taken() == 2 * SLAB
+    assert makes(worker, PATHS["a pool of its own"][0], 64 * MIB) == 0
+    assert taken() == 64 * MIB
+
+
+# --- A stream that is not there yet ---
+
+
+def test_linear_memory_counts_until_the_stream_frees_it(shared):
+    _, worker, taken = shared
+    worker.does(f"x = cu.alloc({64 * MIB}); gate = cu.hold(s); cu('cuMemFreeAsync', x, s)")
+    assert taken() == 64 * MIB
+    assert worker.says(f"cu.alloc({64 * MIB})") == -OUT_OF_MEMORY
+    worker.does("gate.set(); cu('cuStreamSynchronize', s)")
+    assert taken() == 0
