@@ -18,7 +18,7 @@ CUresult cuThreadExchangeStreamCaptureMode(int *mode)
     if (rc == CUDA_SUCCESS && (mode == NULL || !is_mode(*mode)))
         rc = CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS)
-        *mode = capture_exchange_mode(*mode);
+        *mode = capture_mode_exchange(*mode);
     return cuda_leave(&c, rc);
 }
 
@@ -145,8 +145,8 @@ static int status_of(const struct stream *s)
 {
     if (s->capture == NULL)
         return CU_STREAM_CAPTURE_STATUS_NONE;
-    return s->capture->is_valid ? CU_STREAM_CAPTURE_STATUS_ACTIVE
-                                : CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+    return s->capture->mode.is_valid ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                     : CU_STREAM_CAPTURE_STATUS_INVALIDATED;
 }
 
 /* Where a call wants what it asked for; all but the status may be NULL. */
@@ -275,7 +275,7 @@ static CUresult update_in(struct stream *s, const struct update *u)
         return CUDA_ERROR_INVALID_VALUE;
     if (s->capture == NULL)
         return CUDA_ERROR_ILLEGAL_STATE;
-    if (!s->capture->is_valid)
+    if (!s->capture->mode.is_valid)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     CUresult rc = graph_find_set(s->capture->graph, u->dependencies, u->count, &set);
     if (rc == CUDA_SUCCESS)
