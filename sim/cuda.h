@@ -12,6 +12,7 @@
 #include "sim/cuda_capture_abi.h"
 #include "sim/cuda_context_abi.h"
 #include "sim/cuda_device_abi.h"
+#include "sim/cuda_exec_abi.h"
 #include "sim/cuda_graph_abi.h"
 #include "sim/cuda_memory_abi.h"
 
@@ -158,10 +159,7 @@ CUDA_API CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUde
 
 typedef struct cuda_event *CUevent;
 typedef struct cuda_module *CUmodule;
-typedef struct cuda_function *CUfunction;
 typedef struct cuda_library *CUlibrary;
-typedef struct cuda_kernel *CUkernel;
-typedef void (*CUhostFn)(void *data);
 typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *data);
 
 #define CU_STREAM_LEGACY     ((CUstream)(uintptr_t)0x1)

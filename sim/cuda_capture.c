@@ -103,7 +103,7 @@ CUresult capture_begin(struct stream *s, int mode, struct graph *g, const struct
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     captures = c;
-    c->graph->captures++;
+    c->graph->users++;
     enter_stream(s, c);
     return node_set_add_all(&s->tail, from) ? CUDA_SUCCESS
                                             : capture_invalidate(c, CUDA_ERROR_OUT_OF_MEMORY);
@@ -146,7 +146,7 @@ static void end(struct capture *c, bool gives_graph)
     while ((s = find_stream(c)) != NULL)
         leave_stream(s);
     c->origin = NULL;
-    c->graph->captures--;
+    c->graph->users--;
     if (!gives_graph && c->is_graph_mine)
         graph_free(c->graph);
     c->graph = NULL;

@@ -4,18 +4,12 @@
 
 #include "sim/cuda_capture.h"
 #include "sim/cuda_handle.h"
+#include "sim/cuda_mark.h"
 #include "sim/cuda_pool.h"
 #include "sim/cuda_work.h"
 
 #define FLAGS                                                                                      \
     ((unsigned int)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS))
-
-/* One record of an event: who waits for it does not wait for later ones. */
-struct mark {
-    unsigned int refs;
-    bool done;
-    int64_t at_ns;
-};
 
 struct event {
     struct context_part part;
@@ -26,24 +20,12 @@ struct event {
     struct captured captured; /* that record, if it was in a captured stream */
 };
 
-/* Of a stream that records an event, or waits for a record. */
-struct mark_item {
-    struct work_item item;
-    struct mark *mark;
-};
-
-static void unref(struct mark *m)
-{
-    if (m != NULL && --m->refs == 0)
-        free(m);
-}
-
 /* --- Events --- */
 
 static void free_event(struct event *e)
 {
     handle_end(e->handle);
-    unref(e->mark);
+    mark_unref(e->mark);
     capture_drop_event(&e->captured);
     free(e);
 }
@@ -114,64 +96,13 @@ CUresult cuEventDestroy_v2(CUevent event)
 
 /* --- In streams --- */
 
-static void set_done(struct mark *m, int64_t at_ns)
-{
-    if (!m->done)
-        m->at_ns = at_ns;
-    m->done = true;
-}
-
-/* NOLINTNEXTLINE(readability-non-const-parameter): work_item's. */
-static CUresult perform_record(struct work_item *item, int64_t *at_ns)
-{
-    set_done(((struct mark_item *)item)->mark, *at_ns);
-    return CUDA_SUCCESS;
-}
-
-/* Nobody waits for a record that will not come. */
-static void end_record(struct work_item *item)
-{
-    struct mark *m = ((struct mark_item *)item)->mark;
-    set_done(m, 0);
-    unref(m);
-}
-
-static bool is_recorded(const struct work_item *item)
-{
-    return ((const struct mark_item *)item)->mark->done;
-}
-
-static CUresult perform_wait(struct work_item *item, int64_t *at_ns)
-{
-    const struct mark *m = ((const struct mark_item *)item)->mark;
-    if (m->at_ns > *at_ns)
-        *at_ns = m->at_ns;
-    return CUDA_SUCCESS;
-}
-
-static void end_wait(struct work_item *item)
-{
-    unref(((struct mark_item *)item)->mark);
-}
-
-/* An item with a reference to a record. */
-static CUresult submit(struct stream *s, struct mark *mark, const struct work_item *as)
-{
-    struct mark_item *i = malloc(sizeof(*i));
-    if (i == NULL)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *i = (struct mark_item){.item = *as, .mark = mark};
-    mark->refs++;
-    return work_submit(s, &i->item);
-}
-
 static CUresult record_captured(struct event *e, struct stream *s)
 {
     struct captured now = {0};
     CUresult rc = capture_record(s, &now);
     if (rc != CUDA_SUCCESS)
         return rc;
-    unref(e->mark);
+    mark_unref(e->mark);
     capture_drop_event(&e->captured);
     e->mark = NULL;
     e->captured = now;
@@ -180,10 +111,6 @@ static CUresult record_captured(struct event *e, struct stream *s)
 
 static CUresult record(struct event *e, struct stream *s)
 {
-    static const struct work_item as = {.kind = WORK_INSTANT,
-                                        .tells_others = true,
-                                        .perform = perform_record,
-                                        .end = end_record};
     if (s->work != e->work)
         return CUDA_ERROR_INVALID_HANDLE;
     if (s->capture != NULL)
@@ -191,14 +118,16 @@ static CUresult record(struct event *e, struct stream *s)
     CUresult rc = capture_check_legacy(s);
     if (rc != CUDA_SUCCESS)
         return rc;
-    struct mark *m = calloc(1, sizeof(*m));
-    if (m == NULL)
+    struct mark *m = mark_new();
+    struct work_item *item = m != NULL ? mark_record_item(m) : NULL;
+    if (item == NULL) {
+        mark_unref(m);
         return CUDA_ERROR_OUT_OF_MEMORY;
-    m->refs = 1;
-    unref(e->mark);
+    }
+    mark_unref(e->mark);
     capture_drop_event(&e->captured);
     e->mark = m;
-    return submit(s, m, &as);
+    return work_submit(s, item);
 }
 
 static CUresult record_in(unsigned int call, CUevent event, CUstream stream, unsigned int flags)
@@ -242,17 +171,14 @@ CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned in
  * capture alone. */
 static CUresult wait_for_record(struct stream *s, const struct event *e)
 {
-    static const struct work_item as = {.kind = WORK_INSTANT,
-                                        .is_ready = is_recorded,
-                                        .perform = perform_wait,
-                                        .end = end_wait};
     if (e->captured.capture != NULL)
         return capture_join(s, &e->captured);
     if (e->mark == NULL)
         return CUDA_SUCCESS;
     if (s->capture != NULL)
         return capture_refuse_with(s, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
-    return submit(s, e->mark, &as);
+    struct work_item *item = mark_wait_item(e->mark);
+    return item != NULL ? work_submit(s, item) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult wait_in(unsigned int call, CUstream stream, CUevent event, unsigned int flags)
@@ -326,7 +252,7 @@ static CUresult wait_for(const struct event *e)
         return e->work->error;
     m->refs++;
     CUresult rc = work_wait_for(e->work, is_done, m);
-    unref(m);
+    mark_unref(m);
     return rc;
 }
 

@@ -173,3 +173,32 @@ CUresult work_submit(struct stream *s, struct work_item *item)
     queue_let_go(s);
     return rc;
 }
+
+static CUresult submit_next(struct stream *s, struct work_item *item)
+{
+    item->since_ns = timeslices_now();
+    if (can_be_done_now(s, item))
+        return do_now(s, item);
+    CUresult rc = enqueue(s, item);
+    if (rc != CUDA_SUCCESS)
+        queue_end_item(item);
+    return rc;
+}
+
+CUresult work_submit_all(struct stream *s, struct work_item *first)
+{
+    queue_hold(s);
+    CUresult rc = s->work->error;
+    if (rc == CUDA_SUCCESS && s->count >= QUEUE_MAX)
+        rc = wait_for_room(s);
+    while (first != NULL) {
+        struct work_item *item = first;
+        first = item->next;
+        if (rc == CUDA_SUCCESS)
+            rc = submit_next(s, item);
+        else
+            queue_end_item(item);
+    }
+    queue_let_go(s);
+    return rc;
+}
