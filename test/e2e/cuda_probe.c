@@ -12,6 +12,7 @@
  *    said          "that was all", the last line that a test waits for
  *    stay          runs on until it is ended
  */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +102,7 @@ static void spin(const char *seconds, const char *us)
     (void)printf("spin %d\n", rc);
 }
 
-enum { MAX_BEATS = 4096, PAUSE_US = 20000 };
+enum { MAX_BEATS = 4096, PAUSE_MS = 20 };
 
 static int by_value(const void *a, const void *b)
 {
@@ -130,7 +131,7 @@ static void beat(const char *seconds, const char *us)
         rc = cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL);
         rc = rc == CUDA_SUCCESS ? cuCtxSynchronize() : rc;
         took[n++] = now_us() - began;
-        (void)usleep(PAUSE_US);
+        (void)poll(NULL, 0, PAUSE_MS);
     }
     if (rc != CUDA_SUCCESS || n == 0)
         return;
