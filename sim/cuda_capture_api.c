@@ -159,6 +159,20 @@ struct answer {
     size_t *count;
 };
 
+static struct answer answer_to(int *status, uint64_t *id, CUgraph *graph,
+                               const CUgraphNode **dependencies, const CUgraphEdgeData **edges,
+                               size_t *count)
+{
+    struct answer a;
+    a.status = status;
+    a.id = id;
+    a.graph = graph;
+    a.dependencies = dependencies;
+    a.edges = edges;
+    a.count = count;
+    return a;
+}
+
 /* It stays until the program asks for that stream again, or the capture ends. */
 static CUresult list_tail(struct stream *s, const struct answer *a)
 {
@@ -207,39 +221,39 @@ static CUresult ask(unsigned int call, CUstream stream, const struct answer *a)
 
 CUresult cuStreamIsCapturing(CUstream stream, int *status)
 {
-    const struct answer a = {.status = status};
+    const struct answer a = answer_to(status, NULL, NULL, NULL, NULL, NULL);
     return ask(CALL_cuStreamIsCapturing, stream, &a);
 }
 
 CUresult cuStreamIsCapturing_ptsz(CUstream stream, int *status)
 {
-    const struct answer a = {.status = status};
+    const struct answer a = answer_to(status, NULL, NULL, NULL, NULL, NULL);
     return ask(CALL_cuStreamIsCapturing_ptsz, work_own_stream(stream), &a);
 }
 
 CUresult cuStreamGetCaptureInfo(CUstream stream, int *status, uint64_t *id)
 {
-    const struct answer a = {.status = status, .id = id};
+    const struct answer a = answer_to(status, id, NULL, NULL, NULL, NULL);
     return ask(CALL_cuStreamGetCaptureInfo, stream, &a);
 }
 
 CUresult cuStreamGetCaptureInfo_ptsz(CUstream stream, int *status, uint64_t *id)
 {
-    const struct answer a = {.status = status, .id = id};
+    const struct answer a = answer_to(status, id, NULL, NULL, NULL, NULL);
     return ask(CALL_cuStreamGetCaptureInfo_ptsz, work_own_stream(stream), &a);
 }
 
 CUresult cuStreamGetCaptureInfo_v2(CUstream stream, int *status, uint64_t *id, CUgraph *graph,
                                    const CUgraphNode **dependencies, size_t *count)
 {
-    const struct answer a = {status, id, graph, dependencies, NULL, count};
+    const struct answer a = answer_to(status, id, graph, dependencies, NULL, count);
     return ask(CALL_cuStreamGetCaptureInfo_v2, stream, &a);
 }
 
 CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream stream, int *status, uint64_t *id, CUgraph *graph,
                                         const CUgraphNode **dependencies, size_t *count)
 {
-    const struct answer a = {status, id, graph, dependencies, NULL, count};
+    const struct answer a = answer_to(status, id, graph, dependencies, NULL, count);
     return ask(CALL_cuStreamGetCaptureInfo_v2_ptsz, work_own_stream(stream), &a);
 }
 
@@ -247,7 +261,7 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream stream, int *status, uint64_t *id, C
                                    const CUgraphNode **dependencies, const CUgraphEdgeData **edges,
                                    size_t *count)
 {
-    const struct answer a = {status, id, graph, dependencies, edges, count};
+    const struct answer a = answer_to(status, id, graph, dependencies, edges, count);
     return ask(CALL_cuStreamGetCaptureInfo_v3, stream, &a);
 }
 
@@ -255,7 +269,7 @@ CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream stream, int *status, uint64_t *
                                         const CUgraphNode **dependencies,
                                         const CUgraphEdgeData **edges, size_t *count)
 {
-    const struct answer a = {status, id, graph, dependencies, edges, count};
+    const struct answer a = answer_to(status, id, graph, dependencies, edges, count);
     return ask(CALL_cuStreamGetCaptureInfo_v3_ptsz, work_own_stream(stream), &a);
 }
 
