@@ -157,7 +157,6 @@ CUDA_API CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUde
 
 /* --- Streams, events, modules, launches, and copies in streams --- */
 
-typedef struct cuda_event *CUevent;
 typedef struct cuda_module *CUmodule;
 typedef struct cuda_library *CUlibrary;
 typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *data);
@@ -173,6 +172,8 @@ enum {
     CU_EVENT_DISABLE_TIMING = 2,
     CU_EVENT_INTERPROCESS = 4,
 };
+
+enum { CU_EVENT_RECORD_EXTERNAL = 1, CU_EVENT_WAIT_EXTERNAL = 1 };
 
 /* Of pages of the host: for cuMemHostAlloc, and for cuMemHostRegister. */
 enum {

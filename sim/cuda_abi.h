@@ -15,3 +15,4 @@ typedef struct cuda_stream *CUstream;
 typedef struct cuda_function *CUfunction;
 typedef struct cuda_kernel *CUkernel;
 typedef void (*CUhostFn)(void *data);
+typedef struct cuda_event *CUevent;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA: events. Contracts are the driver API's own. */
+#include "sim/cuda_event.h"
+
 #include <stdlib.h>
 
 #include "sim/cuda_capture.h"
@@ -109,25 +111,47 @@ static CUresult record_captured(struct event *e, struct stream *s)
     return CUDA_SUCCESS;
 }
 
-static CUresult record(struct event *e, struct stream *s)
+/* Whoever waits for the event from here on waits for this item. */
+static struct work_item *new_record(struct event *e)
 {
-    if (s->work != e->work)
-        return CUDA_ERROR_INVALID_HANDLE;
-    if (s->capture != NULL)
-        return record_captured(e, s);
-    CUresult rc = capture_check_legacy(s);
-    if (rc != CUDA_SUCCESS)
-        return rc;
     struct mark *m = mark_new();
     struct work_item *item = m != NULL ? mark_record_item(m) : NULL;
     if (item == NULL) {
         mark_unref(m);
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return NULL;
     }
     mark_unref(e->mark);
     capture_drop_event(&e->captured);
     e->mark = m;
-    return work_submit(s, item);
+    return item;
+}
+
+/* A captured stream does it when the graph is launched. */
+static CUresult capture_external(struct stream *s, int type, const struct event *e)
+{
+    struct node_work *work = node_work_new(s->work->context, /* item= */ NULL);
+    if (work == NULL)
+        return capture_refuse_with(s, CUDA_ERROR_OUT_OF_MEMORY);
+    work->event = e->handle;
+    CUresult rc = capture_add_node(s, type, work, NULL);
+    node_work_unref(work);
+    return rc;
+}
+
+static CUresult record(struct event *e, struct stream *s, bool is_external)
+{
+    if (s->work != e->work)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (s->capture != NULL)
+        return is_external ? capture_external(s, CU_GRAPH_NODE_TYPE_EVENT_RECORD, e)
+                           : record_captured(e, s);
+    CUresult rc = capture_check_legacy(s);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (is_external)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct work_item *item = new_record(e);
+    return item != NULL ? work_submit(s, item) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult record_in(unsigned int call, CUevent event, CUstream stream, unsigned int flags)
@@ -139,10 +163,10 @@ static CUresult record_in(unsigned int call, CUevent event, CUstream stream, uns
     CUresult rc = enter(&c, event, &context, &e);
     if (rc == CUDA_SUCCESS)
         rc = work_find_stream(context, stream, &s);
-    if (rc == CUDA_SUCCESS && flags != 0)
+    if (rc == CUDA_SUCCESS && flags > CU_EVENT_RECORD_EXTERNAL)
         rc = CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS)
-        rc = record(e, s);
+        rc = record(e, s, flags != 0);
     return context_leave(&c, context, rc);
 }
 
@@ -156,7 +180,7 @@ CUresult cuEventRecord_ptsz(CUevent event, CUstream stream)
     return record_in(CALL_cuEventRecord_ptsz, event, work_own_stream(stream), 0);
 }
 
-/* The one flag that there is, CU_EVENT_RECORD_EXTERNAL, is of captured streams. */
+/* The one flag that there is, CU_EVENT_RECORD_EXTERNAL, is for captured streams. */
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
 {
     return record_in(CALL_cuEventRecordWithFlags, event, stream, flags);
@@ -168,7 +192,7 @@ CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned in
 }
 
 /* An event that was never recorded is nothing to wait for. A captured stream waits for events of its
- * capture alone. */
+ * capture alone, or by a node. */
 static CUresult wait_for_record(struct stream *s, const struct event *e)
 {
     if (e->captured.capture != NULL)
@@ -190,9 +214,13 @@ static CUresult wait_in(unsigned int call, CUstream stream, CUevent event, unsig
     CUresult rc = enter(&c, event, &context, &e);
     if (rc == CUDA_SUCCESS)
         rc = work_find_stream(context, stream, &s);
-    if (rc == CUDA_SUCCESS && flags != 0)
+    bool is_external = flags == CU_EVENT_WAIT_EXTERNAL;
+    if (rc == CUDA_SUCCESS &&
+        (flags > CU_EVENT_WAIT_EXTERNAL || (is_external && s->capture == NULL)))
         rc = CUDA_ERROR_INVALID_VALUE;
-    if (rc == CUDA_SUCCESS)
+    if (rc == CUDA_SUCCESS && is_external)
+        rc = capture_external(s, CU_GRAPH_NODE_TYPE_WAIT_EVENT, e);
+    else if (rc == CUDA_SUCCESS)
         rc = wait_for_record(s, e);
     return context_leave(&c, context, rc);
 }
@@ -205,6 +233,28 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned int flags)
 {
     return wait_in(CALL_cuStreamWaitEvent_ptsz, work_own_stream(stream), event, flags);
+}
+
+/* --- In graphs --- */
+
+CUresult event_check(CUevent handle, const struct stream *s, bool records)
+{
+    const struct event *e = handle_find(HANDLE_EVENT, handle);
+    if (e == NULL || (records && e->work != s->work))
+        return CUDA_ERROR_INVALID_HANDLE;
+    return CUDA_SUCCESS;
+}
+
+struct work_item *event_record_item(CUevent handle)
+{
+    return new_record(handle_find(HANDLE_EVENT, handle));
+}
+
+bool event_wait_item(CUevent handle, struct work_item **ret)
+{
+    const struct event *e = handle_find(HANDLE_EVENT, handle);
+    *ret = e->mark != NULL ? mark_wait_item(e->mark) : NULL;
+    return e->mark == NULL || *ret != NULL;
 }
 
 /* --- Asking --- */

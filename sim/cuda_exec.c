@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sim/cuda_capture.h"
+#include "sim/cuda_event.h"
 #include "sim/cuda_graph_memory.h"
 #include "sim/cuda_handle.h"
 #include "sim/cuda_work.h"
@@ -273,11 +274,22 @@ static struct work_item *copy_item(const struct work_item *item)
     return copy;
 }
 
+static void add_event(struct batch *b, const struct graph_node *n)
+{
+    struct work_item *item = NULL;
+    if (n->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+        add(b, event_record_item(n->work->event));
+    else if (!event_wait_item(n->work->event, &item) || item != NULL)
+        add(b, item);
+}
+
 /* Memory is freed by the first node that does. */
 static void add_step(struct batch *b, const struct graph_node *n)
 {
     if (freed_by(n) != NULL && memory_is_given(freed_by(n)))
         add(b, new_free(freed_by(n)));
+    else if (n->work != NULL && n->work->event != NULL)
+        add_event(b, n);
     else if (n->work != NULL && n->work->item != NULL)
         add(b, copy_item(n->work->item));
 }
@@ -339,6 +351,13 @@ static CUresult submit(struct exec *e, struct stream *s)
     return work_submit_all(s, b.first);
 }
 
+static CUresult check_event(const struct graph_node *n, const struct stream *s)
+{
+    return n->work != NULL && n->work->event != NULL
+               ? event_check(n->work->event, s, n->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+               : CUDA_SUCCESS;
+}
+
 /* Assumed: kernels of other contexts than the stream's are not launched from here. */
 static CUresult check(const struct exec *e, const struct stream *s)
 {
@@ -351,6 +370,9 @@ static CUresult check(const struct exec *e, const struct stream *s)
             return CUDA_ERROR_INVALID_VALUE;
         if (freed_by(n) != NULL && !memory_is_given(freed_by(n)))
             return CUDA_ERROR_INVALID_VALUE;
+        CUresult rc = check_event(n, s);
+        if (rc != CUDA_SUCCESS)
+            return rc;
     }
     return CUDA_SUCCESS;
 }

@@ -25,6 +25,7 @@ struct node_work {
     struct work_item *item;       /* what a launch submits a copy of; NULL: nothing */
     void *params;                 /* of a kernel (cuda_graph_items.h); else NULL */
     struct graph_memory *memory;  /* that it allocates or frees; else NULL */
+    CUevent event;                /* that it records, or waits for; else NULL */
 };
 
 struct graph_node {

@@ -127,6 +127,7 @@ typedef struct {
         CUgraph graph;
         CUDA_MEM_ALLOC_NODE_PARAMS alloc;
         CUdeviceptr free;
+        CUevent event;
     } of;
     long long reserved2;
 } CUgraphNodeParams;
@@ -155,6 +156,12 @@ CUDA_API CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph,
 CUDA_API CUresult cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph,
                                         const CUgraphNode *dependencies, size_t count,
                                         CUdeviceptr pointer);
+CUDA_API CUresult cuGraphAddEventRecordNode(CUgraphNode *node, CUgraph graph,
+                                            const CUgraphNode *dependencies, size_t count,
+                                            CUevent event);
+CUDA_API CUresult cuGraphAddEventWaitNode(CUgraphNode *node, CUgraph graph,
+                                          const CUgraphNode *dependencies, size_t count,
+                                          CUevent event);
 CUDA_API CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
                                  size_t count, CUgraphNodeParams *params);
 CUDA_API CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph,

@@ -133,6 +133,20 @@ static CUresult make_free(const struct graph *g, void *params, struct node_parts
     return rc == CUDA_SUCCESS ? put_memory(memory_ref(m), ret) : rc;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): node_maker's. */
+static CUresult make_event(const struct graph *g, void *params, struct node_parts *ret)
+{
+    CUevent event = *(CUevent *)params;
+    CUresult rc =
+        handle_find(HANDLE_EVENT, event) != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    (void)g;
+    if (rc == CUDA_SUCCESS)
+        rc = put_item(rc, NULL, NULL, ret);
+    if (rc == CUDA_SUCCESS)
+        ret->work->event = event;
+    return rc;
+}
+
 /* --- Adding them --- */
 
 CUresult cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
@@ -216,6 +230,22 @@ CUresult cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph, const CUgraphNo
     return graph_call_add(&at, CU_GRAPH_NODE_TYPE_MEM_FREE, make_free, &pointer);
 }
 
+CUresult cuGraphAddEventRecordNode(CUgraphNode *node, CUgraph graph,
+                                   const CUgraphNode *dependencies, size_t count, CUevent event)
+{
+    const struct node_place at =
+        {CALL_cuGraphAddEventRecordNode, node, graph, dependencies, NULL, count};
+    return graph_call_add(&at, CU_GRAPH_NODE_TYPE_EVENT_RECORD, make_event, &event);
+}
+
+CUresult cuGraphAddEventWaitNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+                                 size_t count, CUevent event)
+{
+    const struct node_place at =
+        {CALL_cuGraphAddEventWaitNode, node, graph, dependencies, NULL, count};
+    return graph_call_add(&at, CU_GRAPH_NODE_TYPE_WAIT_EVENT, make_event, &event);
+}
+
 static CUresult refuse(const struct graph *g, void *params, struct node_parts *ret)
 {
     (void)g;
@@ -241,6 +271,9 @@ static CUresult add(const struct node_place *at, CUgraphNodeParams *p)
         return graph_call_add(at, p->type, make_child, &p->of.graph);
     case CU_GRAPH_NODE_TYPE_EMPTY:
         return graph_call_add(at, p->type, NULL, NULL);
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+        return graph_call_add(at, p->type, make_event, &p->of.event);
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
         return graph_call_add(at, p->type, make_allocation, &p->of.alloc);
     case CU_GRAPH_NODE_TYPE_MEM_FREE:

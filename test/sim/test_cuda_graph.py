@@ -3,7 +3,7 @@
 import pytest
 from conftest import used
 from cuda import CONTEXT, EMPTY, GRANULE, GRAPH, HOST, INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, INVALIDATED, KERNEL, MEM_ALLOC, MEM_FREE
-from cuda import MEMCPY, MEMSET, NOT_READY, NOT_SUPPORTED, OUT_OF_MEMORY, UNSUPPORTED
+from cuda import EVENT_RECORD, MEMCPY, MEMSET, NOT_READY, NOT_SUPPORTED, OUT_OF_MEMORY, UNSUPPORTED, WAIT_EVENT
 
 MS = 1_000_000
 UPDATE_FAILURE = 910
@@ -170,6 +170,22 @@ def test_flags_are_kept_or_refused(graphs):
     assert graphs.says(f"cu('cuGraphExecGetFlags', instantiate(flags={AUTO_FREE | PRIORITY}), c.c_uint64)") == AUTO_FREE | PRIORITY
     assert [graphs.says(f"instantiate(flags={flags})") for flags in (16, UPLOAD, DEVICE_LAUNCH)] == [-INVALID_VALUE, -INVALID_VALUE, -NOT_SUPPORTED]
     assert graphs.says("cu('cuGraphInstantiate_v2', c.c_void_p, g, None, None, 0) > 0") is True
+
+
+def test_a_graph_records_events_and_waits_for_them(graphs):
+    graphs.does("e, f, t = cu.event(), cu.event(), cu.stream(1); a = sets(p, 7); add('EventRecordNode', [e], a); launched = instantiate(); gate = cu.hold(s); cu('cuGraphLaunch', launched, s)")
+    assert graphs.says("cu.code('cuEventQuery', e), gate.set(), cu('cuEventSynchronize', e), cu.word(p)") == (NOT_READY, None, None, 7)
+    graphs.does("g = cu('cuGraphCreate', c.c_void_p, 0); sets(p, 9, add('EventWaitNode', [f])); launched = instantiate(); gate = cu.hold(t); cu('cuEventRecord', f, t); cu('cuGraphLaunch', launched, s)")
+    assert graphs.says("cu.code('cuStreamQuery', s), cu.word(p), gate.set(), cu('cuStreamSynchronize', s), cu.word(p)") == (NOT_READY, 7, None, None, 9)
+    assert graphs.says("cu('cuEventDestroy_v2', f), cu.code('cuGraphLaunch', launched, s)") == (None, INVALID_HANDLE)
+    assert graphs.says("add('EventWaitNode', [f])") == -INVALID_VALUE
+
+
+def test_a_captured_stream_records_and_waits_for_events_of_others_by_nodes(graphs):
+    assert [graphs.says(f"cu({call})") for call in ("'cuEventRecordWithFlags', cu.event(), s, 1", "'cuStreamWaitEvent', s, cu.event(), 1")] == [-INVALID_VALUE] * 2
+    graphs.does("e, f = cu.event(), cu.event(); cu.capture(s); cu('cuStreamWaitEvent', s, f, 1); cu('cuEventRecordWithFlags', e, s, 1); captured = cu.captured(s)")
+    assert graphs.says("cu.types(captured), cu.edges(captured), cu('cuEventQuery', e)") == ([WAIT_EVENT, EVENT_RECORD], [(0, 1)], None)
+    assert graphs.says("run(instantiate(captured)), cu('cuEventQuery', e)") == (None, None)
 
 
 def test_a_child_is_launched_where_it_stands(graphs):
