@@ -221,7 +221,7 @@ static CUresult check_recorded(const struct event *e)
 static CUresult check_waiting(const struct event *e)
 {
     CUresult rc = check_recorded(e);
-    return rc == CUDA_SUCCESS ? capture_check_unsafe() : rc;
+    return rc == CUDA_SUCCESS ? capture_mode_check() : rc;
 }
 
 CUresult cuEventQuery(CUevent event)

@@ -17,8 +17,25 @@ static CUresult find(CUgraphExec handle, struct exec **ret)
 
 /* --- Making them --- */
 
-/* Assumed: graphs are not launched by the card itself. The stream of an upload may be any. */
-static CUresult instantiate(CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p, CUgraphExec *ret)
+/* Nothing waits for it in the stream. */
+static CUresult upload_in(const struct exec *e, const struct stream *s)
+{
+    CUresult rc = capture_check_legacy(s);
+    if (rc == CUDA_SUCCESS && s->capture != NULL)
+        rc = capture_refuse(s);
+    return rc == CUDA_SUCCESS ? exec_upload(e) : rc;
+}
+
+static CUresult upload_by(struct cuda_context *context, const struct exec *e, CUstream stream)
+{
+    struct stream *s = NULL;
+    CUresult rc = work_find_stream(context, stream, &s);
+    return rc == CUDA_SUCCESS ? upload_in(e, s) : rc;
+}
+
+/* Assumed: graphs are not launched by the card itself. */
+static CUresult instantiate(struct cuda_context *context, CUgraph graph,
+                            CUDA_GRAPH_INSTANTIATE_PARAMS *p, CUstream stream, CUgraphExec *ret)
 {
     struct graph *g = NULL;
     struct exec *e = NULL;
@@ -36,7 +53,7 @@ static CUresult instantiate(CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p, CUg
     if (rc != CUDA_SUCCESS)
         return rc;
     if ((p->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0)
-        rc = exec_upload(e);
+        rc = upload_by(context, e, stream);
     if (rc == CUDA_SUCCESS)
         *ret = e->handle;
     else
@@ -45,7 +62,7 @@ static CUresult instantiate(CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p, CUg
 }
 
 static CUresult instantiate_in(unsigned int call, CUgraphExec *exec, CUgraph graph,
-                               CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+                               CUDA_GRAPH_INSTANTIATE_PARAMS *params, CUstream stream)
 {
     struct cuda_call c = {.id = call};
     struct cuda_context *context = NULL;
@@ -54,7 +71,7 @@ static CUresult instantiate_in(unsigned int call, CUgraphExec *exec, CUgraph gra
         rc = CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS) {
         params->result_out = CUDA_GRAPH_INSTANTIATE_ERROR;
-        rc = instantiate(graph, params, exec);
+        rc = instantiate(context, graph, params, stream, exec);
     }
     if (rc == CUDA_SUCCESS)
         params->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
@@ -66,7 +83,7 @@ static CUresult instantiate_old(unsigned int call, CUgraphExec *exec, CUgraph gr
                                 CUgraphNode *node, char *text, size_t bytes)
 {
     CUDA_GRAPH_INSTANTIATE_PARAMS p = {0};
-    CUresult rc = instantiate_in(call, exec, graph, &p);
+    CUresult rc = instantiate_in(call, exec, graph, &p, NULL);
     if (node != NULL)
         *node = p.hErrNode_out;
     if (text != NULL && bytes > 0)
@@ -91,19 +108,22 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned 
 {
     CUDA_GRAPH_INSTANTIATE_PARAMS p = {.flags = flags};
     bool uploads = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0;
-    return instantiate_in(CALL_cuGraphInstantiateWithFlags, exec, graph, uploads ? NULL : &p);
+    return instantiate_in(CALL_cuGraphInstantiateWithFlags, exec, graph, uploads ? NULL : &p, NULL);
 }
 
 CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph,
                                       CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
-    return instantiate_in(CALL_cuGraphInstantiateWithParams, exec, graph, params);
+    CUstream stream = params != NULL ? params->hUploadStream : NULL;
+    return instantiate_in(CALL_cuGraphInstantiateWithParams, exec, graph, params, stream);
 }
 
 CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph,
                                            CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
-    return instantiate_in(CALL_cuGraphInstantiateWithParams_ptsz, exec, graph, params);
+    CUstream stream = params != NULL ? params->hUploadStream : NULL;
+    return instantiate_in(CALL_cuGraphInstantiateWithParams_ptsz, exec, graph, params,
+                          work_own_stream(stream));
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec exec)
@@ -142,11 +162,7 @@ static CUresult upload(unsigned int call, CUgraphExec exec, CUstream stream)
     if (rc == CUDA_SUCCESS)
         rc = find(exec, &e);
     if (rc == CUDA_SUCCESS)
-        rc = capture_check_legacy(s);
-    if (rc == CUDA_SUCCESS && s->capture != NULL)
-        rc = capture_refuse(s);
-    if (rc == CUDA_SUCCESS)
-        rc = exec_upload(e);
+        rc = upload_in(e, s);
     return context_leave(&c, context, rc);
 }
 

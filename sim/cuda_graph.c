@@ -5,7 +5,6 @@
 
 #include "sim/cuda_graph_memory.h"
 #include "sim/cuda_handle.h"
-#include "sim/cuda_queue.h"
 
 /* --- What nodes do --- */
 

@@ -3,7 +3,7 @@
 import pytest
 from conftest import used
 from cuda import CONTEXT, EMPTY, GRANULE, GRAPH, HOST, INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, INVALIDATED, KERNEL, MEM_ALLOC, MEM_FREE
-from cuda import MEMCPY, MEMSET, NOT_READY, NOT_SUPPORTED, OUT_OF_MEMORY
+from cuda import MEMCPY, MEMSET, NOT_READY, NOT_SUPPORTED, OUT_OF_MEMORY, UNSUPPORTED
 
 MS = 1_000_000
 UPDATE_FAILURE = 910
@@ -229,6 +229,12 @@ def test_an_upload_takes_the_memory(graphs, upload):
     before = used()
     graphs.does(f"allocate({GRANULE + 1}); {upload}")
     assert used() == before + 2 * GRANULE and attribute(graphs, USED) == 2 * GRANULE
+
+
+def test_an_upload_is_into_a_stream(graphs):
+    graphs.does(f"upload = lambda stream: cu('cuGraphInstantiateWithParams', c.c_void_p, g, (c.c_uint64 * 4)({UPLOAD}, stream)); cu.capture(s)")
+    assert [graphs.says(f"upload({stream})") for stream in ("4096", "s")] == [-INVALID_HANDLE, -UNSUPPORTED]
+    assert graphs.says("cu.captured(s)") == -INVALIDATED and graphs.says("upload(s) > 0") is True
 
 
 def test_a_launch_needs_room_on_the_card(graphs):
