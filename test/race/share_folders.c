@@ -54,9 +54,9 @@ static void *work(void *arg)
 {
     const unsigned first = *(const unsigned *)arg;
     struct share_limit limits[CARDS] = {{"GPU-00112233-4455-6677-8899-aabbccddeeff", 1 << 20, 0,
-                                         false, LEVEL_LIBRARY, LEVEL_NONE},
+                                         false, LEVEL_LIBRARY, LEVEL_NONE, false},
                                         {"GPU-10112233-4455-6677-8899-aabbccddeeff", 1 << 20, 0,
-                                         false, LEVEL_LIBRARY, LEVEL_NONE}};
+                                         false, LEVEL_LIBRARY, LEVEL_NONE, false}};
     for (unsigned i = 0; i < ROUNDS; i++) {
         unsigned slot = first + i % SLOTS;
         limits[0].memory_bytes = (uint64_t)(i + 1) << 20;
