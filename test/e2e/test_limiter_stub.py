@@ -251,6 +251,8 @@ def test_what_a_share_was_made_with_stays_as_long_as_its_pod(node):
     after = node.pod("after", gpumem=3000)
     assert "/run/cleave" not in node.mounts(after) and "/run/cleave" in node.mounts(before)
     node.node.want(fractional(node.node.uuid(), enforcement={"memory": "library"}))
+    node.node.wait_ready()
+    node.kubelet.wait_offers(**{GPU: 10})
     last = node.pod("last", gpumem=3000)
     assert [limit.memory for limit in node.limits(last)] == ["library"]
     assert node.level() == ("none", "none"), "as long as one runs without"
