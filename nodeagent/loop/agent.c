@@ -86,8 +86,9 @@ static void adopt(struct agent *a, const struct holders *holders)
  * name meanwhile, and the agent before granted the slot. */
 static void follow_slots(struct agent *a)
 {
+    if (!a->slots_followed)
+        slot_records_sweep(a->d.state_dir); /* from now on this agent writes some */
     a->slots_followed = true;
-    slot_records_sweep(a->d.state_dir);
     if (a->d.share_folders)
         share_folders_resume(a->d.share_folders);
     if (a->d.limiter && a->d.cdi_slots)
