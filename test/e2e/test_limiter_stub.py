@@ -32,7 +32,7 @@ from cuda import MIB, OUT_OF_MEMORY, Client  # noqa: E402
 # limiter/region.h
 TERMS = struct.Struct("=QIIIIII96x")
 CARD = struct.Struct("=16sQQIIIIIIQI60x")
-TERMS_MAGIC, USAGE_MAGIC, TERMS_BYTES, USAGE_BYTES = 0x31736D7265745643, 0x3165676173755643, 2176, 196736
+TERMS_MAGIC, USAGE_MAGIC, TERMS_BYTES, USAGE_BYTES = 0x31736D7265745643, 0x3165676173755643, 2176, 327808
 LEVELS = ("none", "library", "mps", "driver")
 HELLO = struct.pack("=IIIIII", 1, 1, 0, 0, 0, 0)
 LIBRARIES = {"libcuda.so": "libcleave-cuda.so", "libnvidia-ml.so": "libcleave-nvml.so"}
@@ -251,6 +251,8 @@ def test_what_a_share_was_made_with_stays_as_long_as_its_pod(node):
     after = node.pod("after", gpumem=3000)
     assert "/run/cleave" not in node.mounts(after) and "/run/cleave" in node.mounts(before)
     node.node.want(fractional(node.node.uuid(), enforcement={"memory": "library"}))
+    node.node.wait_ready()
+    node.kubelet.wait_offers(**{GPU: 10})
     last = node.pod("last", gpumem=3000)
     assert [limit.memory for limit in node.limits(last)] == ["library"]
     assert node.level() == ("none", "none"), "as long as one runs without"
