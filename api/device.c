@@ -262,6 +262,13 @@ static const struct jx_field illness_fields[] = {
     {0},
 };
 
+static const struct jx_field breach_fields[] = {
+    JX_F(device_breach, since_ms, "since", JX_TIME, .required = true),
+    JX_F(device_breach, reason, "reason", JX_STR, .required = true, .min = 1, .max = 64),
+    JX_F(device_breach, message, "message", JX_STR, .max = 1024),
+    {0},
+};
+
 static const struct jx_field slice_fields[] = {
     JX_F(device_slice, id, "id", JX_INT, .keep_zero = true, INT32),
     JX_F(device_slice, alias, "alias", JX_STR, .max = 32),
@@ -291,6 +298,7 @@ static const struct jx_field partition_fields[] = {
     JX_F(device_partition, in_use, "inUse", JX_BOOL),
     LIST(device_partition, in_use_by, "inUseBy", consumer_fields, struct device_consumer, 64),
     JX_P(device_partition, unhealthy, has_unhealthy, "unhealthy", JX_OBJECT, .sub = illness_fields),
+    JX_P(device_partition, breach, has_breach, "breach", JX_OBJECT, .sub = breach_fields),
     {0},
 };
 

@@ -224,6 +224,12 @@ struct device_illness {
     char *reason, *message;
 };
 
+/* What a share's container does beyond its share. */
+struct device_breach {
+    int64_t since_ms; /* wall clock */
+    char *reason, *message;
+};
+
 /* A slice, or a share, with its quotas. */
 struct device_slice {
     int64_t id; /* of a slice: the driver's id */
@@ -255,6 +261,8 @@ struct device_partition {
     size_t n_in_use_by;
     bool has_unhealthy;
     struct device_illness unhealthy;
+    bool has_breach;
+    struct device_breach breach;
 };
 
 /* The drain of a card that must become free before it can change. */

@@ -34,9 +34,10 @@ declare -A may_include=(
     [nodeagent/main.c]="nodeagent/commands service base"
     [nodeagent/commands]="nodeagent/loop nodeagent/slots nodeagent/report nodeagent/offer nodeagent/change nodeagent/mode nodeagent/vendor
         nodeagent/gpu service kubeclient interop partition api base"
-    [nodeagent/loop]="nodeagent/report nodeagent/slots nodeagent/offer nodeagent/health nodeagent/change nodeagent/mode
+    [nodeagent/loop]="nodeagent/report nodeagent/audit nodeagent/slots nodeagent/offer nodeagent/health nodeagent/change nodeagent/mode
         nodeagent/kubelet nodeagent/cdi nodeagent/container nodeagent/gpu service kubeclient partition api base"
     [nodeagent/report]="nodeagent/offer nodeagent/change nodeagent/mode nodeagent/gpu service interop partition api base"
+    [nodeagent/audit]="nodeagent/slots nodeagent/offer nodeagent/change nodeagent/container nodeagent/gpu limiter/region.h api base"
     [nodeagent/slots]="nodeagent/offer nodeagent/change nodeagent/mode nodeagent/cdi nodeagent/arbiter nodeagent/container nodeagent/gpu limiter/region.h service interop kubeclient partition api base"
     [nodeagent/offer]="nodeagent/health nodeagent/change nodeagent/mode nodeagent/kubelet nodeagent/cdi nodeagent/vendor nodeagent/container nodeagent/gpu partition api base"
     [nodeagent/health]="nodeagent/change nodeagent/gpu service kubeclient partition base"
@@ -86,6 +87,7 @@ declare -A may_see=(
     [nodeagent/commands]="jansson.h openssl/evp.h"
     [nodeagent/loop]="jansson.h"
     [nodeagent/report]="jansson.h"
+    [nodeagent/audit]=""
     [nodeagent/slots]="jansson.h"
     [nodeagent/offer]="jansson.h"
     [nodeagent/health]=""

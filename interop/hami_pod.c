@@ -176,16 +176,28 @@ static bool is_true(const char *value)
     return false;
 }
 
-bool hami_disables_control(const json_t *container)
+/* The kubelet takes the last of a name. NULL: there is none, or its value is not in the pod. */
+static const char *variable(const json_t *container, const char *wanted)
 {
     const json_t *env = json_object_get(container, "env");
+    const char *found = NULL;
     for (size_t i = 0; i < json_array_size(env); i++) {
         const char *name = JX_STR_AT(json_array_get(env, i), "name");
-        if (name && strcmp(name, "CUDA_DISABLE_CONTROL") == 0 &&
-            is_true(JX_STR_AT(json_array_get(env, i), "value")))
-            return true;
+        if (name && strcmp(name, wanted) == 0)
+            found = JX_STR_AT(json_array_get(env, i), "value");
     }
-    return false;
+    return found;
+}
+
+bool hami_disables_control(const json_t *container)
+{
+    return is_true(variable(container, "CUDA_DISABLE_CONTROL"));
+}
+
+bool hami_caps_compute(const json_t *container)
+{
+    const char *policy = variable(container, "GPU_CORE_UTILIZATION_POLICY");
+    return policy && (strcmp(policy, "force") == 0 || strcmp(policy, "FORCE") == 0);
 }
 
 int hami_wish_of(const json_t *pod, struct hami_wish *ret, struct err *e)

@@ -51,6 +51,11 @@ enum { HAMI_MAX_LIST_BYTES = 4096 };
  * its variables, as written in the pod. What a ConfigMap says under the name is not known here. */
 bool hami_disables_control(const json_t *container);
 
+/* True for one that wants no more compute than it asks for, also alone: its variable
+ * GPU_CORE_UTILIZATION_POLICY is force. What that may say besides, default and disable, takes nothing
+ * from what the card's profile says. */
+bool hami_caps_compute(const json_t *container);
+
 /* The text of HAMI_ALLOCATED: for each of the pod's containers, init containers first, its shares
  * as "uuid,NVIDIA,MiB,percent:", and ';'. The record is one that allocation_check accepts; the text is
  * no longer than the record's and a byte for each container. Caller frees. */

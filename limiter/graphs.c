@@ -16,7 +16,7 @@
 
 enum { NODE_GRAPH = 4, NODE_ALLOCATION = 10, MAX_DEPTH = 8 };
 
-/* cuGraphInstantiate: a flag. */
+/* A flag of cuGraphInstantiateWithParams alone. */
 #define UPLOAD UINT64_C(2)
 
 /* What one launch allocates, and where. A graph allocates on one device as a rule; of one with more
@@ -130,7 +130,7 @@ CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *no
 
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, uint64_t flags)
 {
-    INSTANTIATE(exec, graph, flags, real.cuGraphInstantiateWithFlags(exec, graph, flags));
+    INSTANTIATE(exec, graph, 0U, real.cuGraphInstantiateWithFlags(exec, graph, flags));
 }
 
 /* CUDA_GRAPH_INSTANTIATE_PARAMS begins with the flags. */

@@ -29,6 +29,12 @@ static uint64_t told(int card)
     return __atomic_load_n(&share_terms(card)->context_bytes, __ATOMIC_RELAXED);
 }
 
+/* Locked. */
+static void note(int card)
+{
+    share_note_contexts(card, cards[card].contexts * cards[card].each);
+}
+
 /* Locked. A limit may be passed by what is there already. */
 static void follow(int card)
 {
@@ -38,6 +44,7 @@ static void follow(int card)
     else
         share_give_back(card, n * (was - each));
     __atomic_store_n(&cards[card].each, each, __ATOMIC_RELAXED);
+    note(card);
 }
 
 void overhead_follow(int card)
@@ -58,6 +65,7 @@ bool overhead_take(int card)
     bool ok = share_take(card, cards[card].each);
     if (ok)
         cards[card].contexts++;
+    note(card);
     (void)pthread_mutex_unlock(&mu);
     return ok;
 }
@@ -69,5 +77,6 @@ void overhead_give_back(int card)
     (void)pthread_mutex_lock(&mu);
     cards[card].contexts--;
     share_give_back(card, cards[card].each);
+    note(card);
     (void)pthread_mutex_unlock(&mu);
 }

@@ -98,8 +98,10 @@ struct usage {
     uint64_t trial; /* (atomic) the same, of who tries what may pass a limit by a granule */
     uint64_t reserved[11];
     struct usage_process processes[REGION_MAX_PROCESSES];
-    /* (atomic) What each process has of each card, its context included. */
+    /* (atomic) What each process has of each card, its contexts included. */
     uint64_t taken[REGION_MAX_CARDS][REGION_MAX_PROCESSES];
+    /* (atomic) Of these, what was taken for its contexts (terms_card.context_bytes). */
+    uint64_t by_contexts[REGION_MAX_CARDS][REGION_MAX_PROCESSES];
 };
 
 /* --- Messages to the agent --- */

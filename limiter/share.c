@@ -176,8 +176,10 @@ static struct peer process_of(unsigned int slot)
 
 static void clear(unsigned int slot)
 {
-    for (unsigned int card = 0; card < REGION_MAX_CARDS; card++)
+    for (unsigned int card = 0; card < REGION_MAX_CARDS; card++) {
         store64(&self.usage->taken[card][slot], 0);
+        store64(&self.usage->by_contexts[card][slot], 0);
+    }
     __atomic_store_n(&self.usage->processes[slot].pid, 0, __ATOMIC_RELEASE);
 }
 
@@ -335,6 +337,12 @@ static void unlock_all(void)
 static uint64_t *own_word(int card)
 {
     return &self.usage->taken[card][self.slot];
+}
+
+void share_note_contexts(int card, uint64_t bytes)
+{
+    if (share_is_attached())
+        store64(&self.usage->by_contexts[card][self.slot], bytes);
 }
 
 bool share_take(int card, uint64_t bytes)

@@ -41,6 +41,8 @@ bool share_take(int card, uint64_t bytes);
 /* The same past the limit, for what has been taken already. */
 void share_take_anyway(int card, uint64_t bytes);
 void share_give_back(int card, uint64_t bytes);
+/* Says how much of what was taken its contexts have: the agent measures these. */
+void share_note_contexts(int card, uint64_t bytes);
 
 /* Between them no other thread of the container's processes is between them. */
 void share_trial_begin(void);

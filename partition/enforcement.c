@@ -91,15 +91,28 @@ static const char *compute_missing(const struct device_fractional *terms,
     return NULL;
 }
 
+/* A container is known by the folder that it has for the limiter. */
+static const char *measure_missing(const struct device_fractional *terms,
+                                   const struct enforcement_means *has)
+{
+    if (!terms->has_on_exceed)
+        return NULL;
+    if (enforcement_of_memory(terms, has) == API_LEVEL_NONE)
+        return "only shares with a limit are measured, and these have none: leave onExceed out, or "
+               "write library as enforcement.memory";
+    if (!has->library)
+        return "containers are measured where the limiter is installed, and it is not on this "
+               "node: run an agent that has it, or leave onExceed out";
+    return NULL;
+}
+
 const char *enforcement_missing(const struct device_fractional *terms,
                                 const struct enforcement_means *has)
 {
     const char *missing = memory_missing(terms, has);
     if (!missing)
         missing = compute_missing(terms, has);
-    if (!missing && terms->has_on_exceed)
-        missing = "nothing measures what shares use yet: leave onExceed out";
-    return missing;
+    return missing ? missing : measure_missing(terms, has);
 }
 
 bool enforcement_gives_shares(const struct device_want *want, const struct enforcement_means *has)

@@ -30,7 +30,8 @@ struct context {
     struct rollout *config_ledger;        /* keyed by MIGConfig: standings only, no tickets */
     struct expectations *node_writes, *spec_writes, *profile_writes, *config_writes,
         *koordinator_writes;
-    struct strmap *retired_since; /* node → monotonic ms; used by reconcilers/retired.c only */
+    struct strmap *retired_since;   /* node → monotonic ms; used by reconcilers/retired.c only */
+    struct breach_ledger *breaches; /* by node: those that its pods were told of */
     struct told *label_told;   /* by node: the last Event about its label nvidia.com/mig.config */
     struct told *silence_told; /* by node: the last Event about an agent that does not answer */
     struct silence *silence;   /* by node: since when its agent owes an answer */

@@ -5,6 +5,7 @@
 
 #include "base/xalloc.h"
 
+#include "reconcilers/breach.h"
 #include "reconcilers/eviction.h"
 #include "reconcilers/gauges.h"
 #include "reconcilers/gpuprofile.h"
@@ -28,6 +29,7 @@ static const struct {
     {migconfig_controller_new, ALL},    {eviction_controller_new, ALL},
     {retired_controller_new, ALL},      {koordinator_controller_new, KOORDINATOR},
     {node_unlock_controller_new, HAMI}, {node_cards_controller_new, HAMI},
+    {breach_controller_new, ALL},
 };
 
 enum { CONTROLLERS = ARRAY_LEN(constructors), INFORMERS = 4, MANY_NODES = 200 };
@@ -77,6 +79,7 @@ static void open_notes(struct context *ctx)
     ctx->config_writes = expectations_new();
     ctx->koordinator_writes = expectations_new();
     ctx->retired_since = strmap_new();
+    ctx->breaches = breach_ledger_new();
     ctx->label_told = told_new();
     ctx->silence_told = told_new();
     ctx->silence = silence_new();
@@ -180,6 +183,7 @@ struct reconcilers *reconcilers_free(struct reconcilers *r)
     (void)expectations_free(ctx->config_writes);
     (void)expectations_free(ctx->koordinator_writes);
     (void)strmap_free(ctx->retired_since);
+    (void)breach_ledger_free(ctx->breaches);
     (void)told_free(ctx->label_told);
     (void)told_free(ctx->silence_told);
     (void)silence_free(ctx->silence);

@@ -184,7 +184,7 @@ struct metric_series *metric_series(struct metric *f, const char *const *values)
     return series_locked(f, rest);
 }
 
-void metric_facts(struct metric *f, const char *const *rows, size_t n)
+void metric_rows(struct metric *f, const char *const *rows, const int64_t *values, size_t n)
 {
     assert(f->type == GAUGE);
     HOLD(&f->mu);
@@ -197,8 +197,13 @@ void metric_facts(struct metric *f, const char *const *rows, size_t n)
     f->by_labels = strmap_new();
     for (size_t i = 0; i < n && i < METRICS_MAX_SERIES; i++) {
         auto_free char *labels = label_text(f, &rows[i * f->label_count]);
-        metric_set(series_locked(f, labels), 1);
+        metric_set(series_locked(f, labels), values ? values[i] : 1);
     }
+}
+
+void metric_facts(struct metric *f, const char *const *rows, size_t n)
+{
+    metric_rows(f, rows, /* values= */ NULL, n);
 }
 
 void metric_add(struct metric_series *s, int64_t n)

@@ -48,6 +48,8 @@ struct metric_series *metric_series(struct metric *f, const char *const *values)
  * and go. rows: n times as many values as it has labels. Keep no series of such a family. Any
  * thread. */
 void metric_facts(struct metric *f, const char *const *rows, size_t n);
+/* The same with a value for each row; values NULL: 1. */
+void metric_rows(struct metric *f, const char *const *rows, const int64_t *values, size_t n);
 
 /* Counters and gauges. Any thread, lock-free. A counter only grows. */
 void metric_add(struct metric_series *s, int64_t n);

@@ -12,6 +12,7 @@
 #include "sim/cuda_capture_abi.h"
 #include "sim/cuda_context_abi.h"
 #include "sim/cuda_device_abi.h"
+#include "sim/cuda_exec_abi.h"
 #include "sim/cuda_graph_abi.h"
 #include "sim/cuda_memory_abi.h"
 
@@ -156,12 +157,8 @@ CUDA_API CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUde
 
 /* --- Streams, events, modules, launches, and copies in streams --- */
 
-typedef struct cuda_event *CUevent;
 typedef struct cuda_module *CUmodule;
-typedef struct cuda_function *CUfunction;
 typedef struct cuda_library *CUlibrary;
-typedef struct cuda_kernel *CUkernel;
-typedef void (*CUhostFn)(void *data);
 typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *data);
 
 #define CU_STREAM_LEGACY     ((CUstream)(uintptr_t)0x1)
@@ -175,6 +172,8 @@ enum {
     CU_EVENT_DISABLE_TIMING = 2,
     CU_EVENT_INTERPROCESS = 4,
 };
+
+enum { CU_EVENT_RECORD_EXTERNAL = 1, CU_EVENT_WAIT_EXTERNAL = 1 };
 
 /* Of pages of the host: for cuMemHostAlloc, and for cuMemHostRegister. */
 enum {

@@ -12,3 +12,7 @@ typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef struct cuda_context *CUcontext;
 typedef struct cuda_stream *CUstream;
+typedef struct cuda_function *CUfunction;
+typedef struct cuda_kernel *CUkernel;
+typedef void (*CUhostFn)(void *data);
+typedef struct cuda_event *CUevent;

@@ -9,20 +9,58 @@
 #include <stdlib.h>
 
 #include "sim/cuda_capture.h"
+#include "sim/cuda_graph_memory.h"
 #include "sim/cuda_pool.h"
 #include "sim/cuda_work.h"
 
-/* Before anything is taken or freed. */
-static CUresult check_stream(const struct stream *s)
+/* In a captured stream it becomes a node, which holds the memory. */
+static CUresult capture_node(struct stream *s, int type, struct graph_memory *m)
 {
-    CUresult rc = capture_check_legacy(s);
-    return rc == CUDA_SUCCESS && s->capture != NULL ? capture_refuse(s) : rc;
+    struct node_work *work = node_work_new(s->work->context, /* item= */ NULL);
+    if (work == NULL) {
+        memory_unref(m);
+        return capture_refuse_with(s, CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    work->memory = m;
+    CUresult rc = capture_add_node(s, type, work, NULL);
+    node_work_unref(work);
+    return rc;
+}
+
+/* Assumed: of the pool its device alone counts. */
+static CUresult capture_allocation(struct stream *s, CUdevice device, size_t bytes,
+                                   CUdeviceptr *ret)
+{
+    struct graph_memory *m = NULL;
+    CUresult rc = ret != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (rc == CUDA_SUCCESS)
+        rc = memory_new(device, bytes, s->capture->graph->handle, &m);
+    if (rc != CUDA_SUCCESS)
+        return capture_refuse_with(s, rc);
+    CUdeviceptr at = m->range.base;
+    rc = capture_node(s, CU_GRAPH_NODE_TYPE_MEM_ALLOC, m);
+    if (rc == CUDA_SUCCESS)
+        *ret = at;
+    return rc;
+}
+
+static CUresult capture_free(struct stream *s, CUdeviceptr pointer)
+{
+    struct graph_memory *m = memory_find(pointer);
+    CUresult rc = CUDA_ERROR_INVALID_VALUE;
+    if (m != NULL)
+        rc = memory_add_free(m, s->capture->graph->handle);
+    if (rc != CUDA_SUCCESS)
+        return capture_refuse_with(s, rc);
+    return capture_node(s, CU_GRAPH_NODE_TYPE_MEM_FREE, memory_ref(m));
 }
 
 /* Assumed: no bytes are refused, as cuMemAlloc refuses them. */
-static CUresult allocate(struct pool *p, size_t bytes, const struct stream *s, CUdeviceptr *ret)
+static CUresult allocate(struct pool *p, size_t bytes, struct stream *s, CUdeviceptr *ret)
 {
     struct piece *piece = NULL;
+    if (s->capture != NULL)
+        return capture_allocation(s, s->work->context->device, bytes, ret);
     if (ret == NULL || bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (p == NULL)
@@ -40,7 +78,7 @@ static CUresult allocate_in(unsigned int call, size_t bytes, CUstream stream, CU
     struct stream *s = NULL;
     CUresult rc = work_enter(&c, stream, &context, &s);
     if (rc == CUDA_SUCCESS)
-        rc = check_stream(s);
+        rc = capture_check_legacy(s);
     if (rc == CUDA_SUCCESS)
         rc = allocate(pool_current(s->work->context->device), bytes, s, ret);
     cuda_args(&c, "%zu", bytes);
@@ -65,7 +103,7 @@ static CUresult allocate_from(unsigned int call, size_t bytes, CUmemoryPool pool
     struct stream *s = NULL;
     CUresult rc = work_enter(&c, stream, &context, &s);
     if (rc == CUDA_SUCCESS)
-        rc = check_stream(s);
+        rc = capture_check_legacy(s);
     struct pool *p = rc == CUDA_SUCCESS ? pool_find(pool) : NULL;
     if (rc == CUDA_SUCCESS)
         rc = p != NULL ? allocate(p, bytes, s, ret) : CUDA_ERROR_INVALID_VALUE;
@@ -90,9 +128,10 @@ CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *pointer, size_t bytes, CUmemo
 
 struct free_item {
     struct work_item item;
-    uint64_t ticket;  /* of a pool's piece, ... */
-    CUdeviceptr base; /* ... or where the range of other memory begins, ... */
-    uint64_t id;      /* ... if it is still that one */
+    uint64_t ticket;             /* of a pool's piece, ... */
+    CUdeviceptr base;            /* ... or where the range of other memory begins, ... */
+    uint64_t id;                 /* ... if it is still that one; ... */
+    struct graph_memory *memory; /* ... or a graph's */
 };
 
 static void free_range(const struct free_item *f)
@@ -110,7 +149,9 @@ static void free_range(const struct free_item *f)
 static void end_item(struct work_item *item)
 {
     const struct free_item *f = (const struct free_item *)item;
-    if (f->ticket != 0)
+    if (f->memory != NULL)
+        memory_end_free(f->memory);
+    else if (f->ticket != 0)
         pool_redeem(f->ticket);
     else
         free_range(f);
@@ -118,8 +159,8 @@ static void end_item(struct work_item *item)
 
 static bool can_be_freed(const struct range *r)
 {
-    return r->free != NULL &&
-           (r->kind == RANGE_POOL || r->kind == RANGE_IMPORTED || r->kind == RANGE_LINEAR);
+    return r->free != NULL && (r->kind == RANGE_POOL || r->kind == RANGE_IMPORTED ||
+                               r->kind == RANGE_LINEAR || r->kind == RANGE_GRAPH);
 }
 
 /* From here on nobody else can free it. */
@@ -128,6 +169,10 @@ static void retire(struct range *r, const struct stream *s, struct free_item *re
     *ret = (struct free_item){.item = {.kind = WORK_INSTANT, .end = end_item}};
     if (r->kind == RANGE_POOL)
         ret->ticket = pool_retire((struct piece *)r, s);
+    if (r->kind == RANGE_GRAPH) {
+        ret->memory = (struct graph_memory *)r;
+        memory_begin_free(ret->memory);
+    }
     ret->base = r->base;
     ret->id = r->id;
     r->free = NULL;
@@ -136,6 +181,8 @@ static void retire(struct range *r, const struct stream *s, struct free_item *re
 static CUresult free_in(struct stream *s, CUdeviceptr pointer)
 {
     struct range *r = range_find(pointer);
+    if (s->capture != NULL)
+        return capture_free(s, pointer);
     if (r == NULL || r->base != pointer || !can_be_freed(r))
         return CUDA_ERROR_INVALID_VALUE;
     struct free_item *item = malloc(sizeof(*item));
@@ -152,13 +199,13 @@ static CUresult free_at(unsigned int call, CUdeviceptr pointer, CUstream stream)
     struct stream *s = NULL;
     CUresult rc = work_enter(&c, stream, &context, &s);
     if (rc == CUDA_SUCCESS)
-        rc = check_stream(s);
+        rc = capture_check_legacy(s);
     if (rc == CUDA_SUCCESS)
         rc = free_in(s, pointer);
     return context_leave(&c, context, rc);
 }
 
-/* Assumed: beside memory of pools it frees that of cuMemAlloc and cuMemAllocPitch alone. */
+/* Assumed: beside memory of pools and graphs it frees that of cuMemAlloc and cuMemAllocPitch alone. */
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream)
 {
     return free_at(CALL_cuMemFreeAsync, pointer, stream);

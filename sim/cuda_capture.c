@@ -3,23 +3,12 @@
 
 #include <stdlib.h>
 
-static struct capture *captures;
-
-static _Thread_local int thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-
-int capture_exchange_mode(int mode)
-{
-    int before = thread_mode;
-    thread_mode = mode;
-    return before;
-}
-
 /* --- Validity --- */
 
 CUresult capture_invalidate(struct capture *c, CUresult rc)
 {
-    bool was_valid = c->is_valid;
-    c->is_valid = false;
+    bool was_valid = c->mode.is_valid;
+    c->mode.is_valid = false;
     return was_valid ? rc : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 }
 
@@ -33,29 +22,14 @@ CUresult capture_refuse(const struct stream *s)
     return capture_refuse_with(s, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 }
 
-/* Of all that prohibit it, each becomes invalid. */
-CUresult capture_check_unsafe(void)
-{
-    bool found = false;
-    if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
-        return CUDA_SUCCESS;
-    for (struct capture *c = captures; c != NULL; c = c->next) {
-        bool mine = c->thread == queue_thread() && c->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
-        bool everyones = thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
-                         c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
-        if (!mine && !everyones)
-            continue;
-        c->is_valid = false;
-        found = true;
-    }
-    return found ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
-}
-
 /* --- Streams --- */
+
+static void forget_stream(struct stream *s);
 
 static void enter_stream(struct stream *s, struct capture *c)
 {
     s->capture = c;
+    s->end_capture = forget_stream;
     s->tail = (struct node_set){0};
     queue_hold(s);
 }
@@ -94,16 +68,13 @@ CUresult capture_begin(struct stream *s, int mode, struct graph *g, const struct
                           .is_graph_mine = g == NULL,
                           .origin = s,
                           .id = ++last_id,
-                          .thread = queue_thread(),
-                          .mode = mode,
-                          .is_valid = true,
-                          .next = captures};
+                          .mode = {.thread = cuda_thread(), .mode = mode, .is_valid = true}};
     if (c->graph == NULL) {
         free(c);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    captures = c;
-    c->graph->captures++;
+    capture_mode_begin(&c->mode);
+    c->graph->users++;
     enter_stream(s, c);
     return node_set_add_all(&s->tail, from) ? CUDA_SUCCESS
                                             : capture_invalidate(c, CUDA_ERROR_OUT_OF_MEMORY);
@@ -130,23 +101,15 @@ static bool is_joined(const struct capture *c)
     return true;
 }
 
-static void unlink_capture(const struct capture *c)
-{
-    struct capture **at = &captures;
-    while (*at != c)
-        at = &(*at)->next;
-    *at = c->next;
-}
-
 /* Takes all streams out of it. The graph goes with one that gives none. */
 static void end(struct capture *c, bool gives_graph)
 {
     struct stream *s;
-    unlink_capture(c);
+    capture_mode_end(&c->mode);
     while ((s = find_stream(c)) != NULL)
         leave_stream(s);
     c->origin = NULL;
-    c->graph->captures--;
+    c->graph->users--;
     if (!gives_graph && c->is_graph_mine)
         graph_free(c->graph);
     c->graph = NULL;
@@ -160,12 +123,12 @@ CUresult capture_end(struct stream *s, struct graph **ret)
     *ret = NULL;
     if (c == NULL)
         return CUDA_ERROR_ILLEGAL_STATE;
-    if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && c->thread != queue_thread())
+    if (c->mode.mode != CU_STREAM_CAPTURE_MODE_RELAXED && c->mode.thread != cuda_thread())
         return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     if (c->origin != s)
         return capture_refuse_with(s, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
     CUresult rc = CUDA_SUCCESS;
-    if (!c->is_valid)
+    if (!c->mode.is_valid)
         rc = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     else if (!is_joined(c))
         rc = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
@@ -176,12 +139,12 @@ CUresult capture_end(struct stream *s, struct graph **ret)
 }
 
 /* Assumed: the capture ends with the stream in which it began, and is invalid without another one. */
-void capture_forget_stream(struct stream *s)
+static void forget_stream(struct stream *s)
 {
     struct capture *c = s->capture;
     if (c == NULL)
         return;
-    c->is_valid = false;
+    c->mode.is_valid = false;
     if (c->origin == s)
         end(c, /* gives_graph= */ false);
     else
@@ -194,7 +157,7 @@ CUresult capture_add_node(struct stream *s, int type, struct node_work *work,
                           struct graph_node **ret)
 {
     struct capture *c = s->capture;
-    if (!c->is_valid)
+    if (!c->mode.is_valid)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     struct graph_node *node = graph_add_node(c->graph, type, work, &s->tail);
     s->tail.count = 0;
@@ -225,7 +188,7 @@ CUresult capture_add(struct stream *s, struct work_item *item)
 CUresult capture_record(struct stream *s, struct captured *ret)
 {
     struct capture *c = s->capture;
-    if (!c->is_valid)
+    if (!c->mode.is_valid)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     *ret = (struct captured){.capture = c};
     c->refs++;
@@ -260,7 +223,7 @@ CUresult capture_join(struct stream *s, const struct captured *e)
                                   : CUDA_ERROR_CAPTURED_EVENT;
     if (s->capture != NULL && s->capture != c)
         return refuse_merge(s, c);
-    if (!c->is_valid)
+    if (!c->mode.is_valid)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (s == &s->work->legacy)
         return capture_invalidate(c, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);

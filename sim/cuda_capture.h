@@ -7,17 +7,16 @@
  */
 #pragma once
 
+#include "sim/cuda_capture_mode.h"
 #include "sim/cuda_queue.h"
 
 struct capture {
-    struct capture *next;
+    struct capture_mode mode;
     unsigned int refs; /* as long as it lasts, and of events that were recorded in it */
     struct graph *graph;
     bool is_graph_mine;    /* else the program's, which was there before */
     struct stream *origin; /* NULL: it has ended */
-    uint64_t id, thread;
-    int mode;
-    bool is_valid;
+    uint64_t id;
 };
 
 /* What an event was that was recorded in a captured stream. */
@@ -34,9 +33,6 @@ CUresult capture_begin(struct stream *s, int mode, struct graph *g, const struct
 
 /* Ends it, whether it gives a graph or not, unless it is another thread's or began in another stream. */
 CUresult capture_end(struct stream *s, struct graph **ret);
-
-/* A stream goes: it is captured no more. */
-void capture_forget_stream(struct stream *s);
 
 /* --- What happens meanwhile --- */
 
@@ -70,12 +66,3 @@ CUresult capture_check_legacy(const struct stream *s);
 /* To ask how far a stream, or a context, is, or wait for it. */
 CUresult capture_check_wait(const struct stream *s);
 CUresult capture_check_context(const struct cuda_context *context);
-
-/* What no capture sees: it depends on this thread's mode, and those of captures. */
-CUresult capture_check_unsafe(void);
-
-/* The same for a call, if it is of that kind. */
-CUresult capture_check_call(unsigned int call);
-
-/* Sets this thread's mode, and returns the one before. */
-int capture_exchange_mode(int mode);

@@ -18,7 +18,7 @@ CUresult cuThreadExchangeStreamCaptureMode(int *mode)
     if (rc == CUDA_SUCCESS && (mode == NULL || !is_mode(*mode)))
         rc = CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS)
-        *mode = capture_exchange_mode(*mode);
+        *mode = capture_mode_exchange(*mode);
     return cuda_leave(&c, rc);
 }
 
@@ -145,8 +145,8 @@ static int status_of(const struct stream *s)
 {
     if (s->capture == NULL)
         return CU_STREAM_CAPTURE_STATUS_NONE;
-    return s->capture->is_valid ? CU_STREAM_CAPTURE_STATUS_ACTIVE
-                                : CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+    return s->capture->mode.is_valid ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                     : CU_STREAM_CAPTURE_STATUS_INVALIDATED;
 }
 
 /* Where a call wants what it asked for; all but the status may be NULL. */
@@ -158,6 +158,20 @@ struct answer {
     const CUgraphEdgeData **edges;
     size_t *count;
 };
+
+static struct answer answer_to(int *status, uint64_t *id, CUgraph *graph,
+                               const CUgraphNode **dependencies, const CUgraphEdgeData **edges,
+                               size_t *count)
+{
+    struct answer a;
+    a.status = status;
+    a.id = id;
+    a.graph = graph;
+    a.dependencies = dependencies;
+    a.edges = edges;
+    a.count = count;
+    return a;
+}
 
 /* It stays until the program asks for that stream again, or the capture ends. */
 static CUresult list_tail(struct stream *s, const struct answer *a)
@@ -207,39 +221,39 @@ static CUresult ask(unsigned int call, CUstream stream, const struct answer *a)
 
 CUresult cuStreamIsCapturing(CUstream stream, int *status)
 {
-    const struct answer a = {.status = status};
+    const struct answer a = answer_to(status, NULL, NULL, NULL, NULL, NULL);
     return ask(CALL_cuStreamIsCapturing, stream, &a);
 }
 
 CUresult cuStreamIsCapturing_ptsz(CUstream stream, int *status)
 {
-    const struct answer a = {.status = status};
+    const struct answer a = answer_to(status, NULL, NULL, NULL, NULL, NULL);
     return ask(CALL_cuStreamIsCapturing_ptsz, work_own_stream(stream), &a);
 }
 
 CUresult cuStreamGetCaptureInfo(CUstream stream, int *status, uint64_t *id)
 {
-    const struct answer a = {.status = status, .id = id};
+    const struct answer a = answer_to(status, id, NULL, NULL, NULL, NULL);
     return ask(CALL_cuStreamGetCaptureInfo, stream, &a);
 }
 
 CUresult cuStreamGetCaptureInfo_ptsz(CUstream stream, int *status, uint64_t *id)
 {
-    const struct answer a = {.status = status, .id = id};
+    const struct answer a = answer_to(status, id, NULL, NULL, NULL, NULL);
     return ask(CALL_cuStreamGetCaptureInfo_ptsz, work_own_stream(stream), &a);
 }
 
 CUresult cuStreamGetCaptureInfo_v2(CUstream stream, int *status, uint64_t *id, CUgraph *graph,
                                    const CUgraphNode **dependencies, size_t *count)
 {
-    const struct answer a = {status, id, graph, dependencies, NULL, count};
+    const struct answer a = answer_to(status, id, graph, dependencies, NULL, count);
     return ask(CALL_cuStreamGetCaptureInfo_v2, stream, &a);
 }
 
 CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream stream, int *status, uint64_t *id, CUgraph *graph,
                                         const CUgraphNode **dependencies, size_t *count)
 {
-    const struct answer a = {status, id, graph, dependencies, NULL, count};
+    const struct answer a = answer_to(status, id, graph, dependencies, NULL, count);
     return ask(CALL_cuStreamGetCaptureInfo_v2_ptsz, work_own_stream(stream), &a);
 }
 
@@ -247,7 +261,7 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream stream, int *status, uint64_t *id, C
                                    const CUgraphNode **dependencies, const CUgraphEdgeData **edges,
                                    size_t *count)
 {
-    const struct answer a = {status, id, graph, dependencies, edges, count};
+    const struct answer a = answer_to(status, id, graph, dependencies, edges, count);
     return ask(CALL_cuStreamGetCaptureInfo_v3, stream, &a);
 }
 
@@ -255,7 +269,7 @@ CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream stream, int *status, uint64_t *
                                         const CUgraphNode **dependencies,
                                         const CUgraphEdgeData **edges, size_t *count)
 {
-    const struct answer a = {status, id, graph, dependencies, edges, count};
+    const struct answer a = answer_to(status, id, graph, dependencies, edges, count);
     return ask(CALL_cuStreamGetCaptureInfo_v3_ptsz, work_own_stream(stream), &a);
 }
 
@@ -275,7 +289,7 @@ static CUresult update_in(struct stream *s, const struct update *u)
         return CUDA_ERROR_INVALID_VALUE;
     if (s->capture == NULL)
         return CUDA_ERROR_ILLEGAL_STATE;
-    if (!s->capture->is_valid)
+    if (!s->capture->mode.is_valid)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     CUresult rc = graph_find_set(s->capture->graph, u->dependencies, u->count, &set);
     if (rc == CUDA_SUCCESS)

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "sim/cuda_capture.h"
+#include "sim/cuda_capture_mode.h"
 #include "sim/cuda_room.h"
 
 #define MAX_DEPTH 64
@@ -123,7 +123,7 @@ CUresult context_enter(struct cuda_call *c, struct cuda_context **ret)
     context_lock();
     rc = find_current(ret);
     if (rc == CUDA_SUCCESS)
-        rc = capture_check_call(c->id);
+        rc = capture_mode_check_call(c->id);
     if (rc == CUDA_SUCCESS)
         return rc;
     context_unlock();

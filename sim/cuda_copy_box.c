@@ -9,6 +9,7 @@
 
 #include "sim/cuda_array.h"
 #include "sim/cuda_capture.h"
+#include "sim/cuda_graph_items.h"
 #include "sim/cuda_reach.h"
 #include "sim/cuda_work.h"
 
@@ -174,16 +175,24 @@ static bool is_on_device(const struct end *e)
     return e->kind == END_ARRAY || range_find(e->base) != NULL;
 }
 
-static CUresult submit(struct stream *s, const struct box *as, bool is_async)
+static struct box *new_box(const struct box *as)
 {
     struct box *b = malloc(sizeof(*b));
     if (b == NULL)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return NULL;
     *b = *as;
     b->item = (struct work_item){.kind = WORK_INSTANT,
                                  .perform = perform,
                                  .bytes = sizeof(*b),
                                  .node_type = CU_GRAPH_NODE_TYPE_MEMCPY};
+    return b;
+}
+
+static CUresult submit(struct stream *s, const struct box *as, bool is_async)
+{
+    struct box *b = new_box(as);
+    if (b == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     bool within = is_on_device(&as->to) && is_on_device(&as->from);
     bool waits = is_async ? as->to.is_pageable || as->from.is_pageable : !within;
     bool is_done = s->capture == NULL;
@@ -198,6 +207,20 @@ static CUresult copy_in(struct stream *s, struct box *b, bool is_async)
     if (!is_there(&b->to, b, /* writes= */ true) || !is_there(&b->from, b, /* writes= */ false))
         return CUDA_ERROR_INVALID_VALUE;
     return submit(s, b, is_async);
+}
+
+/* A node copies something. */
+CUresult items_of_copy(const CUDA_MEMCPY3D *params, struct work_item **ret)
+{
+    struct box b;
+    of_3d(params, &b);
+    if (params->srcLOD != 0 || params->dstLOD != 0 || b.width == 0 || b.height == 0 || b.depth == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!is_there(&b.to, &b, /* writes= */ true) || !is_there(&b.from, &b, /* writes= */ false))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct box *made = new_box(&b);
+    *ret = made != NULL ? &made->item : NULL;
+    return made != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* With NULL the program asked for nothing that there is. */

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA: events. Contracts are the driver API's own. */
+#include "sim/cuda_event.h"
+
 #include <stdlib.h>
 
 #include "sim/cuda_capture.h"
 #include "sim/cuda_handle.h"
+#include "sim/cuda_mark.h"
 #include "sim/cuda_pool.h"
 #include "sim/cuda_work.h"
 
 #define FLAGS                                                                                      \
     ((unsigned int)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS))
-
-/* One record of an event: who waits for it does not wait for later ones. */
-struct mark {
-    unsigned int refs;
-    bool done;
-    int64_t at_ns;
-};
 
 struct event {
     struct context_part part;
@@ -26,24 +22,12 @@ struct event {
     struct captured captured; /* that record, if it was in a captured stream */
 };
 
-/* Of a stream that records an event, or waits for a record. */
-struct mark_item {
-    struct work_item item;
-    struct mark *mark;
-};
-
-static void unref(struct mark *m)
-{
-    if (m != NULL && --m->refs == 0)
-        free(m);
-}
-
 /* --- Events --- */
 
 static void free_event(struct event *e)
 {
     handle_end(e->handle);
-    unref(e->mark);
+    mark_unref(e->mark);
     capture_drop_event(&e->captured);
     free(e);
 }
@@ -114,91 +98,60 @@ CUresult cuEventDestroy_v2(CUevent event)
 
 /* --- In streams --- */
 
-static void set_done(struct mark *m, int64_t at_ns)
-{
-    if (!m->done)
-        m->at_ns = at_ns;
-    m->done = true;
-}
-
-/* NOLINTNEXTLINE(readability-non-const-parameter): work_item's. */
-static CUresult perform_record(struct work_item *item, int64_t *at_ns)
-{
-    set_done(((struct mark_item *)item)->mark, *at_ns);
-    return CUDA_SUCCESS;
-}
-
-/* Nobody waits for a record that will not come. */
-static void end_record(struct work_item *item)
-{
-    struct mark *m = ((struct mark_item *)item)->mark;
-    set_done(m, 0);
-    unref(m);
-}
-
-static bool is_recorded(const struct work_item *item)
-{
-    return ((const struct mark_item *)item)->mark->done;
-}
-
-static CUresult perform_wait(struct work_item *item, int64_t *at_ns)
-{
-    const struct mark *m = ((const struct mark_item *)item)->mark;
-    if (m->at_ns > *at_ns)
-        *at_ns = m->at_ns;
-    return CUDA_SUCCESS;
-}
-
-static void end_wait(struct work_item *item)
-{
-    unref(((struct mark_item *)item)->mark);
-}
-
-/* An item with a reference to a record. */
-static CUresult submit(struct stream *s, struct mark *mark, const struct work_item *as)
-{
-    struct mark_item *i = malloc(sizeof(*i));
-    if (i == NULL)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *i = (struct mark_item){.item = *as, .mark = mark};
-    mark->refs++;
-    return work_submit(s, &i->item);
-}
-
 static CUresult record_captured(struct event *e, struct stream *s)
 {
     struct captured now = {0};
     CUresult rc = capture_record(s, &now);
     if (rc != CUDA_SUCCESS)
         return rc;
-    unref(e->mark);
+    mark_unref(e->mark);
     capture_drop_event(&e->captured);
     e->mark = NULL;
     e->captured = now;
     return CUDA_SUCCESS;
 }
 
-static CUresult record(struct event *e, struct stream *s)
+/* Whoever waits for the event from here on waits for this item. */
+static struct work_item *new_record(struct event *e)
 {
-    static const struct work_item as = {.kind = WORK_INSTANT,
-                                        .tells_others = true,
-                                        .perform = perform_record,
-                                        .end = end_record};
+    struct mark *m = mark_new();
+    struct work_item *item = m != NULL ? mark_record_item(m) : NULL;
+    if (item == NULL) {
+        mark_unref(m);
+        return NULL;
+    }
+    mark_unref(e->mark);
+    capture_drop_event(&e->captured);
+    e->mark = m;
+    return item;
+}
+
+/* A captured stream does it when the graph is launched. */
+static CUresult capture_external(struct stream *s, int type, const struct event *e)
+{
+    struct node_work *work = node_work_new(s->work->context, /* item= */ NULL);
+    if (work == NULL)
+        return capture_refuse_with(s, CUDA_ERROR_OUT_OF_MEMORY);
+    work->event = e->handle;
+    CUresult rc = capture_add_node(s, type, work, NULL);
+    node_work_unref(work);
+    return rc;
+}
+
+static CUresult record(struct event *e, struct stream *s, bool is_external)
+{
     if (s->work != e->work)
         return CUDA_ERROR_INVALID_HANDLE;
     if (s->capture != NULL)
-        return record_captured(e, s);
+        return is_external ? capture_external(s, CU_GRAPH_NODE_TYPE_EVENT_RECORD, e)
+                           : record_captured(e, s);
     CUresult rc = capture_check_legacy(s);
     if (rc != CUDA_SUCCESS)
         return rc;
-    struct mark *m = calloc(1, sizeof(*m));
-    if (m == NULL)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    m->refs = 1;
-    unref(e->mark);
-    capture_drop_event(&e->captured);
-    e->mark = m;
-    return submit(s, m, &as);
+    if (is_external)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct work_item *item = new_record(e);
+    return item != NULL ? work_submit(s, item) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult record_in(unsigned int call, CUevent event, CUstream stream, unsigned int flags)
@@ -210,10 +163,10 @@ static CUresult record_in(unsigned int call, CUevent event, CUstream stream, uns
     CUresult rc = enter(&c, event, &context, &e);
     if (rc == CUDA_SUCCESS)
         rc = work_find_stream(context, stream, &s);
-    if (rc == CUDA_SUCCESS && flags != 0)
+    if (rc == CUDA_SUCCESS && flags > CU_EVENT_RECORD_EXTERNAL)
         rc = CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS)
-        rc = record(e, s);
+        rc = record(e, s, flags != 0);
     return context_leave(&c, context, rc);
 }
 
@@ -227,7 +180,7 @@ CUresult cuEventRecord_ptsz(CUevent event, CUstream stream)
     return record_in(CALL_cuEventRecord_ptsz, event, work_own_stream(stream), 0);
 }
 
-/* The one flag that there is, CU_EVENT_RECORD_EXTERNAL, is of captured streams. */
+/* The one flag that there is, CU_EVENT_RECORD_EXTERNAL, is for captured streams. */
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
 {
     return record_in(CALL_cuEventRecordWithFlags, event, stream, flags);
@@ -239,20 +192,17 @@ CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned in
 }
 
 /* An event that was never recorded is nothing to wait for. A captured stream waits for events of its
- * capture alone. */
+ * capture alone, or by a node. */
 static CUresult wait_for_record(struct stream *s, const struct event *e)
 {
-    static const struct work_item as = {.kind = WORK_INSTANT,
-                                        .is_ready = is_recorded,
-                                        .perform = perform_wait,
-                                        .end = end_wait};
     if (e->captured.capture != NULL)
         return capture_join(s, &e->captured);
     if (e->mark == NULL)
         return CUDA_SUCCESS;
     if (s->capture != NULL)
         return capture_refuse_with(s, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
-    return submit(s, e->mark, &as);
+    struct work_item *item = mark_wait_item(e->mark);
+    return item != NULL ? work_submit(s, item) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult wait_in(unsigned int call, CUstream stream, CUevent event, unsigned int flags)
@@ -264,9 +214,13 @@ static CUresult wait_in(unsigned int call, CUstream stream, CUevent event, unsig
     CUresult rc = enter(&c, event, &context, &e);
     if (rc == CUDA_SUCCESS)
         rc = work_find_stream(context, stream, &s);
-    if (rc == CUDA_SUCCESS && flags != 0)
+    bool is_external = flags == CU_EVENT_WAIT_EXTERNAL;
+    if (rc == CUDA_SUCCESS &&
+        (flags > CU_EVENT_WAIT_EXTERNAL || (is_external && s->capture == NULL)))
         rc = CUDA_ERROR_INVALID_VALUE;
-    if (rc == CUDA_SUCCESS)
+    if (rc == CUDA_SUCCESS && is_external)
+        rc = capture_external(s, CU_GRAPH_NODE_TYPE_WAIT_EVENT, e);
+    else if (rc == CUDA_SUCCESS)
         rc = wait_for_record(s, e);
     return context_leave(&c, context, rc);
 }
@@ -279,6 +233,28 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned int flags)
 {
     return wait_in(CALL_cuStreamWaitEvent_ptsz, work_own_stream(stream), event, flags);
+}
+
+/* --- In graphs --- */
+
+CUresult event_check(CUevent handle, const struct stream *s, bool records)
+{
+    const struct event *e = handle_find(HANDLE_EVENT, handle);
+    if (e == NULL || (records && e->work != s->work))
+        return CUDA_ERROR_INVALID_HANDLE;
+    return CUDA_SUCCESS;
+}
+
+struct work_item *event_record_item(CUevent handle)
+{
+    return new_record(handle_find(HANDLE_EVENT, handle));
+}
+
+bool event_wait_item(CUevent handle, struct work_item **ret)
+{
+    const struct event *e = handle_find(HANDLE_EVENT, handle);
+    *ret = e->mark != NULL ? mark_wait_item(e->mark) : NULL;
+    return e->mark == NULL || *ret != NULL;
 }
 
 /* --- Asking --- */
@@ -295,7 +271,7 @@ static CUresult check_recorded(const struct event *e)
 static CUresult check_waiting(const struct event *e)
 {
     CUresult rc = check_recorded(e);
-    return rc == CUDA_SUCCESS ? capture_check_unsafe() : rc;
+    return rc == CUDA_SUCCESS ? capture_mode_check() : rc;
 }
 
 CUresult cuEventQuery(CUevent event)
@@ -326,7 +302,7 @@ static CUresult wait_for(const struct event *e)
         return e->work->error;
     m->refs++;
     CUresult rc = work_wait_for(e->work, is_done, m);
-    unref(m);
+    mark_unref(m);
     return rc;
 }
 

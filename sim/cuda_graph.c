@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
+#include "sim/cuda_graph_memory.h"
 #include "sim/cuda_handle.h"
-#include "sim/cuda_queue.h"
 
 /* --- What nodes do --- */
 
@@ -30,7 +30,9 @@ void node_work_unref(struct node_work *w)
 {
     if (w == NULL || --w->refs > 0)
         return;
+    memory_unref(w->memory);
     free(w->item);
+    free(w->params);
     free(w);
 }
 
@@ -52,6 +54,8 @@ struct graph *graph_new(void)
 static void free_node(struct graph_node *node)
 {
     handle_end(node->handle);
+    if (node->child != NULL)
+        graph_free(node->child);
     node_set_clear(&node->from);
     node_work_unref(node->work);
     free(node);
@@ -84,6 +88,66 @@ struct graph_node *graph_add_node(struct graph *g, int type, struct node_work *w
     g->last = &node->next;
     g->count++;
     return node;
+}
+
+static bool clone_node(struct graph_node *node, struct graph *to)
+{
+    static const struct node_set none;
+    struct graph_node *made = graph_add_node(to, node->type, node->work, &none);
+    if (made == NULL)
+        return false;
+    made->origin = node->handle;
+    node->later = made;
+    if (node->child == NULL)
+        return true;
+    made->child = graph_clone(node->child);
+    if (made->child != NULL)
+        made->child->users++;
+    return made->child != NULL;
+}
+
+static bool clone_edges(const struct graph_node *node)
+{
+    bool good = true;
+    for (size_t i = 0; good && i < node->from.count; i++)
+        good = node_set_add(&node->later->from, node->from.nodes[i]->later);
+    return good;
+}
+
+struct graph *graph_clone(struct graph *g)
+{
+    struct graph *to = graph_new();
+    bool good = to != NULL;
+    for (struct graph_node *n = g->nodes; good && n != NULL; n = n->next)
+        good = clone_node(n, to);
+    for (const struct graph_node *n = g->nodes; good && n != NULL; n = n->next)
+        good = clone_edges(n);
+    if (good)
+        return to;
+    if (to != NULL)
+        graph_free(to);
+    return NULL;
+}
+
+struct graph_node *graph_find_copy(const struct graph *clone, const void *handle)
+{
+    struct graph_node *found = NULL;
+    for (struct graph_node *n = clone->nodes; found == NULL && n != NULL; n = n->next) {
+        if (n->origin == handle)
+            found = n;
+        else if (n->child != NULL)
+            found = graph_find_copy(n->child, handle);
+    }
+    return found;
+}
+
+bool graph_has_memory(const struct graph *g)
+{
+    for (const struct graph_node *n = g->nodes; n != NULL; n = n->next) {
+        if (n->work != NULL && n->work->memory != NULL)
+            return true;
+    }
+    return false;
 }
 
 static void unlink_node(struct graph *g, const struct graph_node *node)

@@ -23,6 +23,9 @@ struct node_work {
     unsigned int refs;
     struct cuda_context *context; /* NULL: of none */
     struct work_item *item;       /* what a launch submits a copy of; NULL: nothing */
+    void *params;                 /* of a kernel (cuda_graph_items.h); else NULL */
+    struct graph_memory *memory;  /* that it allocates or frees; else NULL */
+    CUevent event;                /* that it records, or waits for; else NULL */
 };
 
 struct graph_node {
@@ -32,17 +35,19 @@ struct graph_node {
     int type;             /* CU_GRAPH_NODE_TYPE_... */
     struct node_set from; /* what it depends on */
     struct node_work *work;
+    struct graph *child; /* of a child's node: its own copy */
+    void *origin;        /* in a clone: the handle of what it is a copy of */
 
     /* of whoever walks over the graph */
     bool is_seen;
-    struct graph_node *later;
+    struct graph_node *later; /* seen and to be looked at; its copy; its counterpart */
 };
 
 struct graph {
     void *handle;
     struct graph_node *nodes, **last;
     size_t count;
-    unsigned int captures; /* that add to it */
+    unsigned int users; /* captures that add to it, and the node whose child it is */
 };
 
 /* A new graph, with a handle; NULL: there is no memory. Its end ends its nodes. */
@@ -53,6 +58,15 @@ void graph_free(struct graph *g);
  * NULL: there is no memory. */
 struct graph_node *graph_add_node(struct graph *g, int type, struct node_work *work,
                                   const struct node_set *from);
+
+/* A copy, whose children are copies; NULL: there is no memory. */
+struct graph *graph_clone(struct graph *g);
+
+/* The copy of a node in a clone, or in its children; NULL: there is none. */
+struct graph_node *graph_find_copy(const struct graph *clone, const void *handle);
+
+/* Does it have a node that allocates or frees memory? */
+bool graph_has_memory(const struct graph *g);
 
 /* Ends a node, and the edges from it and to it. */
 void graph_remove_node(struct graph_node *node);

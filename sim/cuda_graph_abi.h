@@ -2,10 +2,12 @@
 /* The part of the ABI (cuda.h) that is about graphs. */
 #pragma once
 
-#include "sim/cuda_abi.h"
+#include "sim/cuda_array_abi.h"
+#include "sim/cuda_memory_abi.h"
 
 typedef struct cuda_graph *CUgraph;
 typedef struct cuda_graph_node *CUgraphNode;
+typedef struct cuda_graph_exec *CUgraphExec;
 
 enum {
     CU_GRAPH_NODE_TYPE_KERNEL = 0,
@@ -56,3 +58,125 @@ CUDA_API CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *f
 CUDA_API CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *to, size_t *count);
 CUDA_API CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *to,
                                                   CUgraphEdgeData *edges, size_t *count);
+
+/* --- What nodes do --- */
+
+typedef struct {
+    CUfunction func;
+    unsigned int gridDimX, gridDimY, gridDimZ;
+    unsigned int blockDimX, blockDimY, blockDimZ;
+    unsigned int sharedMemBytes;
+    void **kernelParams;
+    void **extra;
+} CUDA_KERNEL_NODE_PARAMS_v1;
+
+typedef struct {
+    CUfunction func;
+    unsigned int gridDimX, gridDimY, gridDimZ;
+    unsigned int blockDimX, blockDimY, blockDimZ;
+    unsigned int sharedMemBytes;
+    void **kernelParams;
+    void **extra;
+    CUkernel kern;
+    CUcontext ctx;
+} CUDA_KERNEL_NODE_PARAMS;
+
+typedef struct {
+    CUdeviceptr dst;
+    size_t pitch;
+    unsigned int value;
+    unsigned int elementSize;
+    size_t width;
+    size_t height;
+} CUDA_MEMSET_NODE_PARAMS_v1;
+
+typedef struct {
+    CUDA_MEMSET_NODE_PARAMS_v1 set;
+    CUcontext ctx;
+} CUDA_MEMSET_NODE_PARAMS;
+
+typedef struct {
+    int flags;
+    int reserved;
+    CUcontext copyCtx;
+    CUDA_MEMCPY3D copyParams;
+} CUDA_MEMCPY_NODE_PARAMS;
+
+typedef struct {
+    CUhostFn fn;
+    void *userData;
+} CUDA_HOST_NODE_PARAMS;
+
+typedef struct {
+    CUmemPoolProps poolProps;
+    const CUmemAccessDesc *accessDescs;
+    size_t accessDescCount;
+    size_t bytesize;
+    CUdeviceptr dptr;
+} CUDA_MEM_ALLOC_NODE_PARAMS;
+
+typedef struct {
+    int type;
+    int reserved0[3];
+    union {
+        long long reserved1[29];
+        CUDA_KERNEL_NODE_PARAMS kernel;
+        CUDA_MEMCPY_NODE_PARAMS memcpy;
+        CUDA_MEMSET_NODE_PARAMS memset;
+        CUDA_HOST_NODE_PARAMS host;
+        CUgraph graph;
+        CUDA_MEM_ALLOC_NODE_PARAMS alloc;
+        CUdeviceptr free;
+        CUevent event;
+    } of;
+    long long reserved2;
+} CUgraphNodeParams;
+
+CUDA_API CUresult cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph,
+                                       const CUgraphNode *dependencies, size_t count,
+                                       const CUDA_KERNEL_NODE_PARAMS_v1 *params);
+CUDA_API CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph,
+                                          const CUgraphNode *dependencies, size_t count,
+                                          const CUDA_KERNEL_NODE_PARAMS *params);
+CUDA_API CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph,
+                                       const CUgraphNode *dependencies, size_t count,
+                                       const CUDA_MEMCPY3D *params, CUcontext context);
+CUDA_API CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph,
+                                       const CUgraphNode *dependencies, size_t count,
+                                       const CUDA_MEMSET_NODE_PARAMS_v1 *params, CUcontext context);
+CUDA_API CUresult cuGraphAddHostNode(CUgraphNode *node, CUgraph graph,
+                                     const CUgraphNode *dependencies, size_t count,
+                                     const CUDA_HOST_NODE_PARAMS *params);
+CUDA_API CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph,
+                                           const CUgraphNode *dependencies, size_t count,
+                                           CUgraph child);
+CUDA_API CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph,
+                                         const CUgraphNode *dependencies, size_t count,
+                                         CUDA_MEM_ALLOC_NODE_PARAMS *params);
+CUDA_API CUresult cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph,
+                                        const CUgraphNode *dependencies, size_t count,
+                                        CUdeviceptr pointer);
+CUDA_API CUresult cuGraphAddEventRecordNode(CUgraphNode *node, CUgraph graph,
+                                            const CUgraphNode *dependencies, size_t count,
+                                            CUevent event);
+CUDA_API CUresult cuGraphAddEventWaitNode(CUgraphNode *node, CUgraph graph,
+                                          const CUgraphNode *dependencies, size_t count,
+                                          CUevent event);
+CUDA_API CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+                                 size_t count, CUgraphNodeParams *params);
+CUDA_API CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph,
+                                    const CUgraphNode *dependencies, const CUgraphEdgeData *edges,
+                                    size_t count, CUgraphNodeParams *params);
+
+CUDA_API CUresult cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1 *params);
+CUDA_API CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *params);
+CUDA_API CUresult cuGraphKernelNodeSetParams(CUgraphNode node,
+                                             const CUDA_KERNEL_NODE_PARAMS_v1 *params);
+CUDA_API CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node,
+                                                const CUDA_KERNEL_NODE_PARAMS *params);
+CUDA_API CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *graph);
+CUDA_API CUresult cuGraphMemAllocNodeGetParams(CUgraphNode node,
+                                               CUDA_MEM_ALLOC_NODE_PARAMS *params);
+CUDA_API CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr *pointer);
+CUDA_API CUresult cuGraphClone(CUgraph *clone, CUgraph graph);
+CUDA_API CUresult cuGraphNodeFindInClone(CUgraphNode *node, CUgraphNode original, CUgraph clone);

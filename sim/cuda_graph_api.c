@@ -81,7 +81,7 @@ CUresult cuGraphDestroy(CUgraph graph)
     CUresult rc = graph_call_enter(&c);
     if (rc == CUDA_SUCCESS)
         rc = graph_find(graph, &g);
-    if (rc == CUDA_SUCCESS && g->captures > 0)
+    if (rc == CUDA_SUCCESS && g->users > 0)
         rc = CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS)
         graph_free(g);
@@ -97,20 +97,34 @@ CUresult cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode
     return graph_call_add(&at, CU_GRAPH_NODE_TYPE_EMPTY, NULL, NULL);
 }
 
+static struct graph_node *add_made(struct graph *g, int type, struct node_parts *parts,
+                                   const struct node_set *from)
+{
+    struct graph_node *node = graph_add_node(g, type, parts->work, from);
+    if (node == NULL || parts->child == NULL)
+        return node;
+    node->child = parts->child;
+    node->child->users++;
+    parts->child = NULL;
+    return node;
+}
+
 static CUresult add_to(struct graph *g, const struct node_place *at, int type, node_maker *make,
-                       const void *params)
+                       void *params)
 {
     struct node_set from = {0};
-    struct node_work *work = NULL;
+    struct node_parts parts = {0};
     const struct graph_node *made = NULL;
     CUresult rc = graph_find_set(g, at->dependencies, at->count, &from);
     if (rc == CUDA_SUCCESS)
         rc = graph_check_edges(at->edges, at->count);
     if (rc == CUDA_SUCCESS && make != NULL)
-        rc = make(params, &work);
+        rc = make(g, params, &parts);
     if (rc == CUDA_SUCCESS)
-        made = graph_add_node(g, type, work, &from);
-    node_work_unref(work);
+        made = add_made(g, type, &parts, &from);
+    node_work_unref(parts.work);
+    if (parts.child != NULL)
+        graph_free(parts.child);
     node_set_clear(&from);
     if (rc == CUDA_SUCCESS && made == NULL)
         rc = CUDA_ERROR_OUT_OF_MEMORY;
@@ -119,7 +133,7 @@ static CUresult add_to(struct graph *g, const struct node_place *at, int type, n
     return rc;
 }
 
-CUresult graph_call_add(const struct node_place *at, int type, node_maker *make, const void *params)
+CUresult graph_call_add(const struct node_place *at, int type, node_maker *make, void *params)
 {
     struct cuda_call c = {.id = at->call};
     struct graph *g = NULL;
@@ -133,7 +147,7 @@ CUresult graph_call_add(const struct node_place *at, int type, node_maker *make,
     return graph_call_leave(&c, rc);
 }
 
-/* Assumed: one of a graph that a capture adds to stays. */
+/* Assumed: one of a graph that a capture adds to stays. What allocates and frees memory stays, too. */
 CUresult cuGraphDestroyNode(CUgraphNode node)
 {
     struct cuda_call c = {.id = CALL_cuGraphDestroyNode};
@@ -141,8 +155,10 @@ CUresult cuGraphDestroyNode(CUgraphNode node)
     CUresult rc = graph_call_enter(&c);
     if (rc == CUDA_SUCCESS)
         rc = graph_find_node(node, &n);
-    if (rc == CUDA_SUCCESS && n->graph->captures > 0)
+    if (rc == CUDA_SUCCESS && n->graph->users > 0)
         rc = CUDA_ERROR_INVALID_VALUE;
+    if (rc == CUDA_SUCCESS && graph_has_memory(n->graph))
+        rc = CUDA_ERROR_NOT_SUPPORTED;
     if (rc == CUDA_SUCCESS)
         graph_remove_node(n);
     return graph_call_leave(&c, rc);

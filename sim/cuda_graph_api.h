@@ -30,9 +30,19 @@ struct node_place {
     size_t count;
 };
 
-/* Makes what a node does of its parameters. */
-typedef CUresult node_maker(const void *params, struct node_work **ret);
+/* What a node is made of; each may be NULL. */
+struct node_parts {
+    struct node_work *work;
+    struct graph *child;
+};
+
+/* Makes that of a node's parameters, where it may write what the program is told. */
+typedef CUresult node_maker(const struct graph *g, void *params, struct node_parts *ret);
 
 /* The whole call. Without a maker the node does nothing. */
-CUresult graph_call_add(const struct node_place *at, int type, node_maker *make,
-                        const void *params);
+CUresult graph_call_add(const struct node_place *at, int type, node_maker *make, void *params);
+
+/* What the first form of the parameters is in the later one. */
+CUDA_KERNEL_NODE_PARAMS graph_kernel_params(const CUDA_KERNEL_NODE_PARAMS_v1 *p);
+
+CUresult graph_make_kernel(const struct graph *g, void *params, struct node_parts *ret);

@@ -38,11 +38,13 @@ static CUresult change_edge(const struct graph *g, const struct edge_list *l, si
     return CUDA_SUCCESS;
 }
 
-/* All of them or none. */
+/* All of them or none. What allocates and frees memory keeps its edges. */
 static CUresult change_edges(const struct graph *g, const struct edge_list *l, bool add)
 {
     size_t done = 0;
     CUresult rc = graph_check_edges(l->edges, l->count);
+    if (rc == CUDA_SUCCESS && !add && graph_has_memory(g))
+        rc = CUDA_ERROR_NOT_SUPPORTED;
     if (rc == CUDA_SUCCESS && l->count > 0 && (l->from == NULL || l->to == NULL))
         rc = CUDA_ERROR_INVALID_VALUE;
     while (rc == CUDA_SUCCESS && done < l->count) {

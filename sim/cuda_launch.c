@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/cuda_capture.h"
 #include "sim/cuda_cost.h"
+#include "sim/cuda_graph_items.h"
 #include "sim/cuda_library.h"
 #include "sim/cuda_work.h"
 
@@ -95,23 +97,10 @@ static CUresult read_first(const struct launch *l, const struct ptx_entry *e, ui
 
 /* --- Launching --- */
 
-static CUresult submit(struct stream *s, uint64_t ns)
-{
-    struct work_item *item = malloc(sizeof(*item));
-    if (item == NULL)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *item = (struct work_item){.kind = WORK_KERNEL,
-                               .left_ns = ns,
-                               .bytes = sizeof(*item),
-                               .node_type = CU_GRAPH_NODE_TYPE_KERNEL};
-    return work_submit(s, item);
-}
-
-static CUresult launch_in(struct stream *s, const struct launch *l, const struct function *f)
+/* How long it takes. */
+static CUresult prepare(const struct launch *l, const struct function *f, uint64_t *ret_ns)
 {
     uint64_t first = 0;
-    if (f->module->context != s->work->context)
-        return CUDA_ERROR_INVALID_HANDLE;
     CUresult rc = check_grid(&l->config);
     if (rc == CUDA_SUCCESS)
         rc = check_resources(l, f);
@@ -120,7 +109,137 @@ static CUresult launch_in(struct stream *s, const struct launch *l, const struct
     if (rc != CUDA_SUCCESS)
         return rc;
     struct cost_grid grid = grid_of(&l->config);
-    return submit(s, cost_of(s->work->device->model, f->entry, &grid, first));
+    *ret_ns = cost_of(f->module->context->arena.device->model, f->entry, &grid, first);
+    return CUDA_SUCCESS;
+}
+
+static struct work_item *new_item(uint64_t ns)
+{
+    struct work_item *item = malloc(sizeof(*item));
+    if (item != NULL)
+        *item = (struct work_item){.kind = WORK_KERNEL, .left_ns = ns, .bytes = sizeof(*item)};
+    return item;
+}
+
+static CUresult submit(struct stream *s, uint64_t ns)
+{
+    struct work_item *item = new_item(ns);
+    return item != NULL ? work_submit(s, item) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* --- As nodes of graphs --- */
+
+/* The first of a block with the parameters' addresses and the parameters themselves behind it. */
+struct kernel_params {
+    CUDA_KERNEL_NODE_PARAMS node;
+    void *addresses[];
+};
+
+static CUDA_KERNEL_NODE_PARAMS params_of(const struct launch *l)
+{
+    const CUlaunchConfig *c = &l->config;
+    return (CUDA_KERNEL_NODE_PARAMS){.func = l->function,
+                                     .gridDimX = c->gridDimX,
+                                     .gridDimY = c->gridDimY,
+                                     .gridDimZ = c->gridDimZ,
+                                     .blockDimX = c->blockDimX,
+                                     .blockDimY = c->blockDimY,
+                                     .blockDimZ = c->blockDimZ,
+                                     .sharedMemBytes = c->sharedMemBytes};
+}
+
+static void copy_params(const struct launch *l, const struct ptx_entry *e,
+                        struct kernel_params *ret)
+{
+    char *bytes = (char *)(ret->addresses + e->param_count);
+    const char *buffer = l->extra != NULL ? buffer_in(l->extra, e->param_bytes) : NULL;
+    for (size_t i = 0; i < e->param_count; i++) {
+        const struct ptx_param *p = &e->params[i];
+        const void *from = l->params != NULL ? l->params[i] : buffer + p->offset;
+        ret->addresses[i] = bytes + p->offset;
+        if (from != NULL)
+            memcpy(ret->addresses[i], from, p->bytes);
+    }
+}
+
+/* prepare has found good what there is. */
+static struct kernel_params *keep_params(const struct launch *l, const struct function *f)
+{
+    const struct ptx_entry *e = f->entry;
+    size_t bytes = sizeof(struct kernel_params) + e->param_count * sizeof(void *) + e->param_bytes;
+    struct kernel_params *kept = calloc(1, bytes);
+    if (kept == NULL)
+        return NULL;
+    kept->node = params_of(l);
+    kept->node.kernelParams = kept->addresses;
+    kept->node.ctx = f->module->context;
+    copy_params(l, e, kept);
+    return kept;
+}
+
+static CUresult new_work(const struct launch *l, const struct function *f, uint64_t ns,
+                         struct node_work **ret)
+{
+    struct work_item *item = new_item(ns);
+    *ret = item != NULL ? node_work_new(f->module->context, item) : NULL;
+    if (*ret == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    (*ret)->params = keep_params(l, f);
+    if ((*ret)->params != NULL)
+        return CUDA_SUCCESS;
+    node_work_unref(*ret);
+    *ret = NULL;
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+const CUDA_KERNEL_NODE_PARAMS *items_kernel_params(const struct node_work *w)
+{
+    const struct kernel_params *kept = w->params;
+    return &kept->node;
+}
+
+CUresult items_of_kernel(struct cuda_context *current, const CUDA_KERNEL_NODE_PARAMS *p,
+                         struct node_work **ret)
+{
+    const struct launch l = {.function = p->func != NULL ? p->func : (CUfunction)p->kern,
+                             .config = {p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX,
+                                        p->blockDimY, p->blockDimZ, p->sharedMemBytes, NULL, NULL,
+                                        0},
+                             .params = p->kernelParams,
+                             .extra = p->extra};
+    struct function *f = NULL;
+    uint64_t ns = 0;
+    struct cuda_context *context = p->ctx != NULL ? p->ctx : current;
+    CUresult rc = context_check(context);
+    if (rc == CUDA_SUCCESS)
+        rc = library_find_function(context, l.function, &f);
+    if (rc == CUDA_SUCCESS)
+        rc = prepare(&l, f, &ns);
+    return rc == CUDA_SUCCESS ? new_work(&l, f, ns, ret) : rc;
+}
+
+static CUresult capture(struct stream *s, const struct launch *l, const struct function *f,
+                        uint64_t ns)
+{
+    struct node_work *work = NULL;
+    CUresult rc = new_work(l, f, ns, &work);
+    if (rc == CUDA_SUCCESS)
+        rc = capture_add_node(s, CU_GRAPH_NODE_TYPE_KERNEL, work, NULL);
+    node_work_unref(work);
+    return rc;
+}
+
+/* --- Calls --- */
+
+static CUresult launch_in(struct stream *s, const struct launch *l, const struct function *f)
+{
+    uint64_t ns = 0;
+    if (f->module->context != s->work->context)
+        return CUDA_ERROR_INVALID_HANDLE;
+    CUresult rc = prepare(l, f, &ns);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    return s->capture != NULL ? capture(s, l, f, ns) : submit(s, ns);
 }
 
 static CUresult launch(unsigned int call, const struct launch *l)

@@ -84,10 +84,11 @@ static CUresult free_at(CUdeviceptr pointer)
 static bool is_pooled(CUdeviceptr pointer)
 {
     const struct range *r = range_find(pointer);
-    return r != NULL && (r->kind == RANGE_POOL || r->kind == RANGE_IMPORTED);
+    return r != NULL &&
+           (r->kind == RANGE_POOL || r->kind == RANGE_IMPORTED || r->kind == RANGE_GRAPH);
 }
 
-/* Waits for the context's work, as cudaFree is seen to do, unless the memory is a pool's. */
+/* Waits for the context's work, as cudaFree is seen to do, unless the memory is a pool's or a graph's. */
 CUresult cuMemFree_v2(CUdeviceptr pointer)
 {
     struct cuda_call c = {.id = CALL_cuMemFree_v2};

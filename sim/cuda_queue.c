@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "sim/cuda_capture.h"
 #include "sim/cuda_handle.h"
 
 static struct work *works;
@@ -52,7 +51,8 @@ static void free_if_over(struct stream *s)
 
 void queue_end_stream(struct stream *s)
 {
-    capture_forget_stream(s);
+    if (s->capture != NULL)
+        s->end_capture(s);
     handle_end(s->handle);
     s->handle = NULL;
     s->ended = true;
@@ -247,6 +247,15 @@ void queue_wait(struct waiter *waiter)
 
 /* --- A context's work --- */
 
+bool queue_note_loss(struct work *w)
+{
+    if (!cuda_device_is_lost(w->device))
+        return false;
+    if (w->error == CUDA_SUCCESS)
+        w->error = CUDA_ERROR_UNKNOWN;
+    return true;
+}
+
 void queue_wake_others(const struct work *w)
 {
     for (struct work *other = works; other != NULL; other = other->next) {
@@ -301,8 +310,10 @@ static void unlink_work(const struct work *w)
 static void end_work(struct context_part *part)
 {
     struct work *w = (struct work *)part;
-    for (struct stream *s = w->streams; s != NULL; s = s->next)
-        capture_forget_stream(s);
+    for (struct stream *s = w->streams; s != NULL; s = s->next) {
+        if (s->capture != NULL)
+            s->end_capture(s);
+    }
     w->context->work = NULL;
     w->ended = true;
     unlink_work(w);
@@ -320,15 +331,6 @@ static void end_work(struct context_part *part)
 struct work *queue_first(void)
 {
     return works;
-}
-
-uint64_t queue_thread(void)
-{
-    static _Atomic uint64_t last;
-    static _Thread_local uint64_t own;
-    if (own == 0)
-        own = atomic_fetch_add(&last, 1) + 1;
-    return own;
 }
 
 struct work *queue_of(struct cuda_context *context)

@@ -62,9 +62,10 @@ struct stream {
     uint64_t round;   /* when it had the card last */
 
     /* while it is captured (cuda_capture.h) */
-    struct capture *capture; /* NULL: it is not */
-    struct node_set tail;    /* what its next node depends on */
-    CUgraphNode *listed;     /* that, as the program asked for it last */
+    struct capture *capture;               /* NULL: it is not */
+    void (*end_capture)(struct stream *s); /* it goes, and is captured no more */
+    struct node_set tail;                  /* what its next node depends on */
+    CUgraphNode *listed;                   /* that, as the program asked for it last */
 };
 
 /* A caller that waits. */
@@ -108,9 +109,6 @@ struct work *queue_of(struct cuda_context *context);
 /* The first context's work of this process; the others are behind it. */
 struct work *queue_first(void);
 
-/* This thread's number, which no other has. */
-uint64_t queue_thread(void);
-
 /* Wakes the workers of other contexts, whose items may wait for what was done in this one. */
 void queue_wake_others(const struct work *w);
 
@@ -151,6 +149,10 @@ int64_t queue_perform(struct stream *s, struct work_item *item, int64_t at_ns);
 
 /* Ends a stream's first item at that time. */
 void queue_finish(struct stream *s, int64_t at_ns);
+
+/* Notes the error that work on a lost card ends with. Assumed: it is UNKNOWN, as programs report after
+ * Xid 79. True: it is lost. */
+bool queue_note_loss(struct work *w);
 
 /* Blocks until the waiter's condition holds or the work ended. Fill in what is_over needs, and hold
  * all of it. */

@@ -23,6 +23,7 @@ enum range_kind {
     RANGE_OPENED,   /* linear memory of another process */
     RANGE_BUFFER,   /* memory of a graphics library */
     RANGE_IMPORTED, /* memory of another process's pool */
+    RANGE_GRAPH,    /* that a node of a graph allocates */
 };
 
 /* What copies may do there. */

@@ -238,6 +238,20 @@ const struct cuda_device *cuda_device_at(CUdevice device)
     return &self.devices[device];
 }
 
+uint64_t cuda_thread(void)
+{
+    static _Atomic uint64_t last;
+    static _Thread_local uint64_t own;
+    if (own == 0)
+        own = atomic_fetch_add(&last, 1) + 1;
+    return own;
+}
+
+bool cuda_device_is_lost(const struct cuda_device *d)
+{
+    return state_gpu_is_lost(&session.state, d->gpu);
+}
+
 uint32_t cuda_row(void)
 {
     return (uint32_t)(session.state.rows.own - session.state.rows.file->rows);

@@ -56,6 +56,12 @@ void cuda_forbid_calls(bool on);
 int cuda_device_count(void);
 const struct cuda_device *cuda_device_at(CUdevice device);
 
+/* This thread's number, which no other has. */
+uint64_t cuda_thread(void);
+
+/* Has it fallen off the bus? As it was a moment ago, without a lock. */
+bool cuda_device_is_lost(const struct cuda_device *d);
+
 /* The state's path; NULL: the state is this process's own. Fixed from cuInit on. */
 const char *cuda_state_path(void);
 

@@ -3,6 +3,7 @@
  * all settings are (cuda_copy.c). */
 #include <stdlib.h>
 
+#include "sim/cuda_graph_items.h"
 #include "sim/cuda_reach.h"
 #include "sim/cuda_work.h"
 
@@ -42,28 +43,50 @@ static CUresult perform(struct work_item *item, int64_t *at_ns)
     return CUDA_SUCCESS;
 }
 
-static CUresult submit(struct stream *s, const struct rows *as)
+static struct rows *new_rows(const struct rows *as)
 {
     struct rows *r = malloc(sizeof(*r));
     if (r == NULL)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return NULL;
     *r = *as;
     r->item = (struct work_item){.kind = WORK_INSTANT,
                                  .perform = perform,
                                  .bytes = sizeof(*r),
                                  .node_type = CU_GRAPH_NODE_TYPE_MEMSET};
-    return work_submit(s, &r->item);
+    return r;
 }
 
 /* The pitch of a single row says nothing. */
+static bool is_good(struct rows *r, size_t count)
+{
+    return !__builtin_mul_overflow(count, r->width, &r->bytes) && r->to % r->width == 0 &&
+           (r->height <= 1 || r->pitch % r->width == 0) && is_there(r);
+}
+
 static CUresult set_in(struct stream *s, struct rows *r, size_t count)
 {
     if (count == 0 || r->height == 0)
         return CUDA_SUCCESS;
-    if (__builtin_mul_overflow(count, r->width, &r->bytes) || r->to % r->width != 0 ||
-        (r->height > 1 && r->pitch % r->width != 0) || !is_there(r))
+    if (!is_good(r, count))
         return CUDA_ERROR_INVALID_VALUE;
-    return submit(s, r);
+    struct rows *made = new_rows(r);
+    return made != NULL ? work_submit(s, &made->item) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* A node sets something. */
+CUresult items_of_setting(const CUDA_MEMSET_NODE_PARAMS_v1 *params, struct work_item **ret)
+{
+    struct rows r = {.to = params->dst,
+                     .pitch = params->pitch,
+                     .height = params->height,
+                     .width = params->elementSize,
+                     .value = params->value};
+    bool is_width = r.width == 1 || r.width == 2 || r.width == 4;
+    if (!is_width || params->width == 0 || r.height == 0 || !is_good(&r, params->width))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct rows *made = new_rows(&r);
+    *ret = made != NULL ? &made->item : NULL;
+    return made != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult set(unsigned int call, struct rows *r, size_t count, CUstream stream)

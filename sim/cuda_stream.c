@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "sim/cuda_capture.h"
+#include "sim/cuda_graph_items.h"
 #include "sim/cuda_handle.h"
 #include "sim/cuda_pool.h"
 #include "sim/cuda_work.h"
@@ -233,6 +234,31 @@ static CUresult call(struct work_item *item, int64_t *at_ns)
     return CUDA_SUCCESS;
 }
 
+static struct host_item *new_host(const struct host_item *want, const struct cuda_context *context)
+{
+    struct host_item *h = malloc(sizeof(*h));
+    if (h == NULL)
+        return NULL;
+    *h = *want;
+    h->item = (struct work_item){.kind = WORK_HOST,
+                                 .perform = call,
+                                 .bytes = h->callback == NULL ? sizeof(*h) : 0,
+                                 .node_type = CU_GRAPH_NODE_TYPE_HOST};
+    h->context = context;
+    return h;
+}
+
+CUresult items_of_function(struct cuda_context *current, const CUDA_HOST_NODE_PARAMS *params,
+                           struct work_item **ret)
+{
+    const struct host_item want = {.function = params->fn, .data = params->userData};
+    if (params->fn == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct host_item *h = new_host(&want, current);
+    *ret = h != NULL ? &h->item : NULL;
+    return h != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 static CUresult submit_host(unsigned int id, const struct host_item *want)
 {
     struct cuda_call c = {.id = id};
@@ -241,17 +267,9 @@ static CUresult submit_host(unsigned int id, const struct host_item *want)
     CUresult rc = work_enter(&c, want->stream, &context, &s);
     if (rc == CUDA_SUCCESS && want->function == NULL && want->callback == NULL)
         rc = CUDA_ERROR_INVALID_VALUE;
-    struct host_item *h = rc == CUDA_SUCCESS ? malloc(sizeof(*h)) : NULL;
-    if (rc == CUDA_SUCCESS && h == NULL)
-        rc = CUDA_ERROR_OUT_OF_MEMORY;
-    if (rc == CUDA_SUCCESS) {
-        *h = *want;
-        h->item = (struct work_item){.kind = WORK_HOST, .perform = call};
-        h->item.bytes = h->callback == NULL ? sizeof(*h) : 0;
-        h->item.node_type = CU_GRAPH_NODE_TYPE_HOST;
-        h->context = s->work->context;
-        rc = work_submit(s, &h->item);
-    }
+    struct host_item *h = rc == CUDA_SUCCESS ? new_host(want, s->work->context) : NULL;
+    if (rc == CUDA_SUCCESS)
+        rc = h != NULL ? work_submit(s, &h->item) : CUDA_ERROR_OUT_OF_MEMORY;
     return context_leave(&c, context, rc);
 }
 

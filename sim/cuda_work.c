@@ -10,7 +10,7 @@
 /* It stays when its thread ends, as long as the context. */
 static struct stream *find_own(struct work *w)
 {
-    uint64_t thread = queue_thread();
+    uint64_t thread = cuda_thread();
     for (struct stream *s = w->streams; s != NULL; s = s->next) {
         if (s->thread == thread)
             return s;
@@ -56,6 +56,7 @@ CUstream work_own_stream(CUstream stream)
 static CUresult wait(struct waiter *waiter)
 {
     struct work *w = waiter->work;
+    (void)queue_note_loss(w);
     queue_ref(w);
     if (!waiter->is_over(waiter))
         queue_wait(waiter);
@@ -86,7 +87,7 @@ CUresult work_wait_stream(struct stream *s)
 CUresult work_wait_context(struct cuda_context *context)
 {
     if (context->work == NULL)
-        return CUDA_SUCCESS;
+        return cuda_device_is_lost(context->arena.device) ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
     struct waiter waiter = {.is_over = is_done, .work = context->work, .seq = context->work->seq};
     return wait(&waiter);
 }
@@ -99,6 +100,7 @@ CUresult work_wait_for(struct work *work, bool (*is_over)(const struct waiter *)
 
 CUresult work_query(const struct stream *s)
 {
+    (void)queue_note_loss(s->work);
     if (s->work->error != CUDA_SUCCESS)
         return s->work->error;
     return queue_is_done(s->work, s, s->work->seq) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -168,8 +170,39 @@ CUresult work_submit(struct stream *s, struct work_item *item)
     if (s->capture != NULL)
         return capture_add(s, item);
     item->since_ns = timeslices_now();
+    (void)queue_note_loss(s->work);
     queue_hold(s);
     CUresult rc = submit(s, item);
+    queue_let_go(s);
+    return rc;
+}
+
+static CUresult submit_next(struct stream *s, struct work_item *item)
+{
+    item->since_ns = timeslices_now();
+    if (can_be_done_now(s, item))
+        return do_now(s, item);
+    CUresult rc = enqueue(s, item);
+    if (rc != CUDA_SUCCESS)
+        queue_end_item(item);
+    return rc;
+}
+
+CUresult work_submit_all(struct stream *s, struct work_item *first)
+{
+    (void)queue_note_loss(s->work);
+    queue_hold(s);
+    CUresult rc = s->work->error;
+    if (rc == CUDA_SUCCESS && s->count >= QUEUE_MAX)
+        rc = wait_for_room(s);
+    while (first != NULL) {
+        struct work_item *item = first;
+        first = item->next;
+        if (rc == CUDA_SUCCESS)
+            rc = submit_next(s, item);
+        else
+            queue_end_item(item);
+    }
     queue_let_go(s);
     return rc;
 }

@@ -30,6 +30,10 @@ CUstream work_own_stream(CUstream stream);
  */
 CUresult work_submit(struct stream *s, struct work_item *item);
 
+/* The same of several items, one behind the other without any in between, of a stream that is not captured.
+ * They may be more than a stream has room for. */
+CUresult work_submit_all(struct stream *s, struct work_item *first);
+
 /* Blocks until all is done that was submitted so far: to a stream, or to the context. */
 CUresult work_wait_stream(struct stream *s);
 CUresult work_wait_context(struct cuda_context *context);

@@ -114,6 +114,14 @@ static int64_t run(struct work *w, struct stream *s)
     return 0;
 }
 
+/* What runs on a card that is lost, or was to run there, ends. */
+static int64_t end_kernel(struct work *w, struct stream *s)
+{
+    w->running = NULL;
+    finish(s, timeslices_now());
+    return 0;
+}
+
 /* Does what is to be done. When to look again. */
 static int64_t step(struct work *w)
 {
@@ -124,6 +132,8 @@ static int64_t step(struct work *w)
         give_card(w, w->clock_ns, /* again= */ false);
         return TIMESLICE_NEVER;
     }
+    if (queue_note_loss(w))
+        return end_kernel(w, s);
     return take_card(w, s, &look_ns) ? run(w, s) : look_ns;
 }
 

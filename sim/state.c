@@ -204,6 +204,12 @@ const struct hw *state_lock(struct state *s)
     return hw;
 }
 
+bool state_gpu_is_lost(const struct state *s, uint32_t gpu)
+{
+    const struct hw *hw = &s->file->copies[atomic_load(&s->file->active)].hw;
+    return __atomic_load_n(&hw->gpus[gpu].lost, __ATOMIC_RELAXED) != 0;
+}
+
 struct cuda_rows *state_lock_cuda(struct state *s, const struct hw **ret_hw)
 {
     *ret_hw = lock_hw(s);

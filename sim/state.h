@@ -107,6 +107,9 @@ void state_close(struct state *s);
 /* Gives a zeroed file its header and an empty hardware. */
 void state_format(struct state_file *file);
 
+/* Is a card lost? As it was a moment ago, without the lock. */
+bool state_gpu_is_lost(const struct state *s, uint32_t gpu);
+
 /* Locks and returns the active hardware, which stays as it is until state_unlock; its processes are
  * those that live, unless the rows of CUDA's (cuda_rows.h) cannot be opened. */
 const struct hw *state_lock(struct state *s);

@@ -86,8 +86,9 @@ static void adopt(struct agent *a, const struct holders *holders)
  * name meanwhile, and the agent before granted the slot. */
 static void follow_slots(struct agent *a)
 {
+    if (!a->slots_followed)
+        slot_records_sweep(a->d.state_dir); /* from now on this agent writes some */
     a->slots_followed = true;
-    slot_records_sweep(a->d.state_dir);
     if (a->d.share_folders)
         share_folders_resume(a->d.share_folders);
     if (a->d.limiter && a->d.cdi_slots)
@@ -188,12 +189,20 @@ static void end_card(struct agent *a, struct agent_job *j)
         late_binding_retry_now(a->d.slots);
 }
 
+/* An agent that stands by leaves it to the one that works. */
+static void end_reading(struct agent *a, struct agent_job *j)
+{
+    read_jobs_end(&a->read_jobs, j);
+    if (handover_changes(turn_phase(&a->turn)))
+        share_watch_take(&a->share_watch, j);
+}
+
 static void job_done(void *arg)
 {
     struct agent_job *j = arg;
     struct agent *a = j->owner;
     if (j->kind == AGENT_JOB_READ)
-        read_jobs_end(&a->read_jobs, j);
+        end_reading(a, j);
     jobs_end(&a->jobs, j);
     if (j->kind == AGENT_JOB_CARD)
         end_card(a, j);

@@ -39,6 +39,7 @@ void agent_job_free(void *job)
     (void)driver_view_free(j->driver_view);
     slot_binding_done(&j->binding);
     shares_done(&j->shares);
+    share_sights_done(&j->sights);
     free(j->reach);
     free(j->slots_found);
     free(j);
@@ -181,6 +182,8 @@ static void run_read(struct gpu *g, struct agent_job *j)
     look_at_driver(j);
     take_views(j);
     look_at_limits(g, j);
+    const struct share_look_where who = {j->env->proc_root, j->env->share_folders};
+    share_look(&who, &j->shares, j->views, j->n_views, &j->sights);
 }
 
 /* Reads the card again. */

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 
+#include "nodeagent/audit/share_look.h"
 #include "nodeagent/cdi/driver_view.h"
 #include "nodeagent/change/card_view.h"
 #include "nodeagent/change/transaction.h"
@@ -85,6 +86,7 @@ struct agent_job {
     struct device_slots limits_lost;     /* READ: the slots that cgroup_limits_lost found */
     struct driver_limits limits;         /* READ; in: what is known; out: the same */
     struct gpu_inventory inventory;      /* READ; its cards have moved to views */
+    struct share_sights sights;          /* READ: who uses the limited shares; owned */
     struct driver_view *new_driver_view; /* READ: a new view where the one before is out of date;
                                             else NULL */
     struct card_view *views;

@@ -41,7 +41,21 @@ static void init_reporting(struct agent *a)
         .jobs = &a->jobs,
         .recovery = &a->recovery,
         .readings = &a->read_jobs.readings,
+        .share_watch = &a->share_watch,
     });
+}
+
+static void init_share_watch(struct agent *a)
+{
+    a->share_watch = (struct share_watch){
+        .folders = a->d.share_folders,
+        .proc_root = a->d.proc_root,
+        .cards = &a->cards,
+        .spec_source = a->spec_source,
+        .kubelet = a->d.kubelet,
+        .events = &a->events,
+        .metrics = a->share_metrics,
+    };
 }
 
 static void init_read_jobs(struct agent *a)
@@ -145,10 +159,13 @@ struct agent *agent_parts_new(const struct agent_deps *d, worker_done_fn *done,
     a->spec_source = spec_source_new(d->devices, d->state_dir, d->clk);
     a->events = (struct agent_events){d->recorder, d->clk, d->node};
     a->metrics = agent_metrics_new(d->metrics, d->kubelet, serves_kubelet(a));
+    if (serves_kubelet(a))
+        a->share_metrics = share_metrics_new(d->metrics);
     init_reporting(a);
     init_card_jobs(a);
     init_slot_jobs(a);
     init_read_jobs(a);
+    init_share_watch(a);
     if (d->kubelet)
         kubelet_link_on_change(d->kubelet, news, a);
     init_turn(a);
@@ -161,10 +178,12 @@ struct agent *agent_parts_free(struct agent *a)
         return NULL;
     a->reporting = reporting_free(a->reporting);
     a->metrics = agent_metrics_free(a->metrics);
+    a->share_metrics = share_metrics_free(a->share_metrics);
     a->spec_source = spec_source_free(a->spec_source);
     cards_done(&a->cards);
     card_tracks_done(&a->tracks);
     readings_done(&a->read_jobs.readings);
+    share_watch_done(&a->share_watch);
     exclusive_wish_done(&a->read_jobs.exclusive);
     limit_sweep_done(&a->read_jobs.limit_sweep);
     a->cgroups = cgroup_watch_free(a->cgroups);

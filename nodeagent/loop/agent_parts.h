@@ -3,6 +3,7 @@
 
 #include "nodeagent/loop/agent_deps.h"
 #include "nodeagent/loop/read_jobs.h"
+#include "nodeagent/loop/share_watch.h"
 #include "nodeagent/loop/turn.h"
 
 /*
@@ -27,8 +28,10 @@ struct agent {
     struct card_jobs card_jobs;
     struct slot_jobs slot_jobs;
     struct read_jobs read_jobs;
+    struct share_watch share_watch;
     struct agent_events events;
     struct agent_metrics *metrics;
+    struct share_metrics *share_metrics;
     bool kubelet_listed, kubelet_holders; /* news from the kubelet that was not handled yet */
     bool slots_followed; /* the holders of slots are followed: it is this agent that binds them */
     struct turn turn;

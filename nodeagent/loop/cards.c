@@ -79,6 +79,7 @@ void cards_put_shares(struct cards *c, const struct slot_binding *b)
                           .memory_level = g->memory_level,
                           .compute_level = g->compute_level,
                           .is_capped = g->is_capped,
+                          .is_low = g->is_low,
                           .uid = b->uid,
                           .container = b->container};
         memcpy(s.card, g->card, sizeof(s.card));

@@ -75,6 +75,7 @@ static void add_slots(struct reporting *r, struct node_state *s)
     const struct device_slots made = cards_slots_made(r->d.cards);
     s->sick = &r->sick;
     s->shares = &r->d.cards->shares;
+    s->breaches = share_watch_breaches(r->d.share_watch);
     if (!r->d.slots)
         return;
     late_binding_sick(r->d.slots, &made, &r->sick);

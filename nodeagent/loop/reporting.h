@@ -5,6 +5,7 @@
 #include "nodeagent/loop/agent_metrics.h"
 #include "nodeagent/loop/readings.h"
 #include "nodeagent/loop/recovery.h"
+#include "nodeagent/loop/share_watch.h"
 #include "nodeagent/loop/spec_source.h"
 #include "nodeagent/loop/status_writer.h"
 #include "nodeagent/report/koord_infos.h"
@@ -44,6 +45,7 @@ struct reporting_deps {
     const struct jobs *jobs;
     struct recovery *recovery;
     const struct readings *readings;
+    const struct share_watch *share_watch;
 };
 
 struct reporting *reporting_new(const struct reporting_deps *d);

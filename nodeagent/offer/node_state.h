@@ -10,6 +10,7 @@
 #include "nodeagent/offer/holders.h"
 #include "nodeagent/offer/host_facts.h"
 #include "nodeagent/offer/host_setup.h"
+#include "nodeagent/offer/share_breach.h"
 #include "nodeagent/offer/sharing.h"
 
 /*
@@ -68,6 +69,7 @@ struct node_state {
     const struct device_nodes *nodes;       /* device files that containers get; NULL: not used */
     const struct device_slots *sick;        /* slots that cannot be granted anew; NULL: none */
     const struct shares *shares;            /* on the cards; NULL: none */
+    struct share_breaches breaches;         /* of these shares */
     const char *node;                       /* its name; NULL: not known */
     const struct neighbours *neighbours;    /* other programs beside the agent; NULL: not known */
     const struct outdated_grants *outdated; /* NULL: not known yet, or there is no kubelet */

@@ -23,6 +23,7 @@ struct share {
     int memory_level;             /* enum api_level: what holds its container to memory_mib, */
     int compute_level;            /* ... and to percent, */
     bool is_capped;               /* ... which it never has more of, also alone */
+    bool is_low;                  /* those of high priority have the card first */
     char *uid, *container;        /* of its pod; owned */
 };
 

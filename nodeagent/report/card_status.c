@@ -122,6 +122,11 @@ static void build_share(const struct node_state *s, const struct share *from,
                                       .compute_percent = from->percent};
     bool held = add_holders_of(s, slot_id(from->slot, id), &to->in_use_by, &to->n_in_use_by);
     to->in_use = to->n_in_use_by || held;
+    const struct share_breach *breach = share_breach_of(&s->breaches, from);
+    to->has_breach = breach;
+    if (breach)
+        to->breach = (struct device_breach){breach->since_ms, xstrdup(breach->reason),
+                                            xstrdup(breach->message)};
 }
 
 /* The position among the node's adopted shares tells them apart. */

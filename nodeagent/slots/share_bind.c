@@ -25,7 +25,7 @@ static bool says_the_same(const struct slot_record *r, const struct slot_binding
            r->quota.memory_mib == g->quota.memory_mib &&
            r->quota.compute_percent == g->quota.compute_percent &&
            r->memory_level == g->memory_level && r->compute_level == g->compute_level &&
-           r->is_capped == g->is_capped;
+           r->is_capped == g->is_capped && r->is_low == g->is_low;
 }
 
 /* A container that runs stays limited while its limit is set anew. */
@@ -113,6 +113,7 @@ static void add_share(const struct slot_record *r, struct shares *ret)
                       .memory_level = r->memory_level,
                       .compute_level = r->compute_level,
                       .is_capped = r->is_capped,
+                      .is_low = r->is_low,
                       .uid = r->uid,
                       .container = r->container};
     memcpy(s.card, r->card, sizeof(s.card));

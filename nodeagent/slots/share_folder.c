@@ -103,8 +103,6 @@ char *share_folders_path(const struct share_folders *f, unsigned slot)
     return xasprintf("%s/%s", f->root, slot_name(slot, name));
 }
 
-/* --- Making --- */
-
 static int open_folder(const char *path, int *ret, struct err *e)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -113,6 +111,19 @@ static int open_folder(const char *path, int *ret, struct err *e)
     *ret = fd;
     return 0;
 }
+
+const char *share_folders_root(const struct share_folders *f)
+{
+    return f->root;
+}
+
+int share_folders_open(const struct share_folders *f, unsigned slot, int *ret, struct err *e)
+{
+    auto_free char *path = share_folders_path(f, slot);
+    return open_folder(path, ret, e);
+}
+
+/* --- Making --- */
 
 static int arbitrate(struct share_folders *f, unsigned slot, int folder, struct err *e)
 {

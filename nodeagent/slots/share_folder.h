@@ -26,6 +26,12 @@ AUTO_DEFINE_PTR(share_folders, struct share_folders, share_folders_free)
 
 /* The folder's path. Caller frees. */
 char *share_folders_path(const struct share_folders *f, unsigned slot);
+/* The folder in which they lie. Borrowed. */
+const char *share_folders_root(const struct share_folders *f);
+/* Opens the folder of a slot, for what lies in it. ERR_SYSTEM: there is none, or it cannot be
+ * opened. The caller closes *ret. */
+int share_folders_open(const struct share_folders *f, unsigned slot, int *ret,
+                       struct err *e) MUST_CHECK;
 
 /* Makes the folder of a container with these shares, or changes the amounts of one that is there.
  * One that is there belongs to the container: another's is removed first (share_folders_remove).

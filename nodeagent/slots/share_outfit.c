@@ -118,6 +118,7 @@ static int put_folder(const struct slot_deps *d, const struct slot_binding *b, s
                                                                 : UINT64_MAX,
                                          .percent = g->quota.compute_percent,
                                          .is_capped = g->is_capped,
+                                         .is_low = g->is_low,
                                          .memory_level = memory_level(g->memory_level),
                                          .compute_level = compute_level(g->compute_level)};
         memcpy(limits[i].card, g->card, sizeof(limits[i].card));

@@ -134,6 +134,7 @@ static void put(struct bound_slot *g, const struct share *s)
     g->memory_level = s->memory_level;
     g->compute_level = s->compute_level;
     g->is_capped = s->is_capped;
+    g->is_low = s->is_low;
     g->qos = -1;
 }
 
@@ -148,7 +149,8 @@ static void put_new(struct bound_slot *g, const struct share_card *c, struct fra
     /* On a card with MPS everybody is a client, also one who has all of it. */
     bool is_client = c->compute_level == API_LEVEL_MPS;
     s.compute_level = is_free && !is_client ? API_LEVEL_NONE : (int)c->compute_level;
-    s.is_capped = !is_free && (c->is_capped || is_client);
+    s.is_capped = !is_free && (c->is_capped || is_client || (w->is_capped && size.percent > 0));
+    s.is_low = w->ask.priority > 0;
     put(g, &s);
 }
 

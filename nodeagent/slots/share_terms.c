@@ -58,6 +58,7 @@ int share_terms_of(const struct share_limit *limits, size_t n, struct terms *ret
         c->memory_bytes = limits[i].memory_bytes;
         c->percent = limits[i].percent;
         c->is_capped = limits[i].is_capped;
+        c->priority = limits[i].is_low;
         c->memory_level = limits[i].memory_level;
         c->compute_level = limits[i].compute_level;
         c->gate = GATE_OPEN;
@@ -159,6 +160,29 @@ bool share_terms_update(struct terms *t, const struct terms *to)
         __atomic_store_n(&t->cards[i].percent, to->cards[i].percent, __ATOMIC_RELAXED);
     }
     return true;
+}
+
+int share_terms_card(const struct terms *t, const char *card)
+{
+    uint8_t uuid[16];
+    if (parse_uuid(card, uuid, /* e= */ NULL) < 0)
+        return -1;
+    for (uint32_t i = 0; i < t->n_cards && i < REGION_MAX_CARDS; i++)
+        if (memcmp(t->cards[i].uuid, uuid, sizeof(uuid)) == 0)
+            return (int)i;
+    return -1;
+}
+
+uint64_t share_terms_context(const struct terms *t, unsigned card)
+{
+    assert(card < REGION_MAX_CARDS);
+    return __atomic_load_n(&t->cards[card].context_bytes, __ATOMIC_RELAXED);
+}
+
+void share_terms_set_context(struct terms *t, unsigned card, uint64_t bytes)
+{
+    assert(card < REGION_MAX_CARDS);
+    __atomic_store_n(&t->cards[card].context_bytes, bytes, __ATOMIC_RELAXED);
 }
 
 /* The root of a container is the file's owner, and may have given it away or shut it; nothing of the

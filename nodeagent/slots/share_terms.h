@@ -23,6 +23,7 @@ struct share_limit {
     unsigned percent;      /* of the card's compute; 0: no guarantee */
     bool is_capped;        /* never more than that, also alone */
     enum share_level memory_level, compute_level;
+    bool is_low; /* those of high priority have the card first */
 };
 
 /* The terms of a container with these shares, in the order of its slots. Pure. ERR_INVALID: more
@@ -45,6 +46,12 @@ AUTO_DEFINE_PTR(terms, struct terms, share_terms_unmap)
 /* Makes mapped terms say the amounts that `to` says. False, and nothing is changed, where they are of
  * other cards or levels: those do not change while a container runs. */
 bool share_terms_update(struct terms *t, const struct terms *to);
+
+/* The index of a card in terms; -1: they are not of this card. */
+int share_terms_card(const struct terms *t, const char *card);
+/* What a process's context takes of the card besides, as measured; of mapped terms. */
+uint64_t share_terms_context(const struct terms *t, unsigned card);
+void share_terms_set_context(struct terms *t, unsigned card, uint64_t bytes);
 
 /* Cuts usage to its size: a container may have written beyond that, into the host's memory. A
  * missing file is no error. ERR_SYSTEM. */

@@ -170,6 +170,7 @@ int share_wish_of(const json_t *pod, const char *container, enum slot_pool pool,
     if (!w.given)
         TRY(take_wishes(pod, &w, e));
     w.is_unlimited = hami_disables_control(c);
+    w.is_capped = hami_caps_compute(c);
     *ret = w;
     w = (struct share_wish){0};
     return 0;

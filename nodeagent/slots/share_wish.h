@@ -33,6 +33,7 @@ struct share_wish {
                                   Owned */
     bool
         is_unlimited; /* the container wants nothing to hold it to its shares, where it may choose */
+    bool is_capped;   /* it wants no more than its compute, also alone */
     struct fraction_wish cards; /* which cards the pod wants; borrows from `texts` */
     char *texts[4];             /* owned */
 };

@@ -253,7 +253,8 @@ struct slot_record slot_binding_record(const struct slot_binding *b, const struc
                             .quota = g->quota,
                             .memory_level = g->memory_level,
                             .compute_level = g->compute_level,
-                            .is_capped = g->is_capped};
+                            .is_capped = g->is_capped,
+                            .is_low = g->is_low};
     memcpy(r.card, g->card, sizeof(r.card));
     return r;
 }

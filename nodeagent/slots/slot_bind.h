@@ -18,6 +18,7 @@ struct bound_slot {
     int memory_level;  /* of a share (enum api_level): what holds its container to its memory, */
     int compute_level; /* ... and to its compute; */
     bool is_capped;    /* ... which it never has more of, also alone */
+    bool is_low;       /* those of high priority have the card first */
     int qos; /* the card's policy (enum api_qos_policy), set first where it differs and no slice
                 exists; -1: any */
 };

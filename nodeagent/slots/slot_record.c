@@ -28,7 +28,7 @@ struct doc {
     int64_t version, slot, memory_mib, compute_percent;
     bool has_memory_level, has_compute_level;
     int memory_level, compute_level;
-    bool is_capped;
+    bool is_capped, is_low;
     char *card, *ns, *pod, *uid, *container;
     int64_t *nameless;
     size_t n_nameless;
@@ -52,6 +52,7 @@ static const struct jx_field doc_fields[] =
      JX_P(doc, compute_level, has_compute_level, "computeLevel", JX_ENUM,
           .choices = api_compute_level_names),
      JX_F(doc, is_capped, "computeCapped", JX_BOOL),
+     JX_F(doc, is_low, "lowPriority", JX_BOOL),
      JX_L(doc, nameless, n_nameless, "nameless", JX_INT_LIST, .max = SGPU_MAX_SLICES),
      {0}};
 
@@ -87,6 +88,7 @@ static char *encode(const struct slot_record *r)
         .has_compute_level = r->compute_level != API_LEVEL_NONE,
         .compute_level = r->compute_level,
         .is_capped = r->is_capped,
+        .is_low = r->is_low,
     };
     for (unsigned i = 0; i < r->nameless.n; i++)
         *XPUSH(d.nameless, d.n_nameless) = r->nameless.ids[i];
@@ -121,7 +123,8 @@ static int decode(const char *path, const char *text, size_t len, unsigned slot,
                             .quota = {(unsigned)d.memory_mib, (unsigned)d.compute_percent},
                             .memory_level = d.memory_level,
                             .compute_level = d.compute_level,
-                            .is_capped = d.is_capped};
+                            .is_capped = d.is_capped,
+                            .is_low = d.is_low};
     (void)snprintf(r.card, sizeof(r.card), "%s", d.card);
     assert(d.n_nameless <= SGPU_MAX_SLICES); /* doc_fields has the bound */
     for (size_t i = 0; i < d.n_nameless; i++)

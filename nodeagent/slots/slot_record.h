@@ -29,6 +29,7 @@ struct slot_record {
     /* Of a share, enum api_level; a release that knows of none has none. */
     int memory_level, compute_level;
     bool is_capped;                /* it never has more than its compute, also alone */
+    bool is_low;                   /* those of high priority have the card first */
     struct card_nameless nameless; /* those that existed before the slot's slice was made */
 };
 

@@ -101,6 +101,24 @@ static void read_partitions(const struct device_card *c, struct card_record *r)
     }
 }
 
+/* Of the pod that holds the share, once the kubelet has named it. */
+static void read_breaches(const struct device_card *c, struct card_record *r)
+{
+    for (size_t i = 0; i < c->n_partitions; i++) {
+        const struct device_partition *p = &c->partitions[i];
+        const struct device_consumer *of = p->n_in_use_by ? p->in_use_by : NULL;
+        if (p->has_breach && of && of->namespace && of->name)
+            *XPUSH(r->breaches, r->n_breaches) = (struct breach_record){
+                .since_ms = p->breach.since_ms,
+                .ns = xstrdup(of->namespace),
+                .pod = xstrdup(of->name),
+                .container = xstrdup(of->container),
+                .reason = xstrdup(p->breach.reason),
+                .message = xstrdup(p->breach.message),
+            };
+    }
+}
+
 static uint32_t pci_id(const char *text)
 {
     uint32_t id = 0;
@@ -156,6 +174,7 @@ void card_record_read(const struct device_card *c, struct card_record *ret)
     read_sgpu(c, ret);
     condition_record_read(&c->conditions, "Applied", &ret->applied);
     read_drain(c, ret);
+    read_breaches(c, ret);
 }
 
 /* Calls fn for every text of a card that other cards probably have too. */
@@ -203,6 +222,14 @@ void card_record_done(struct card_record *r)
         free(r->drain_pods[i].name);
     }
     free(r->drain_pods);
+    for (size_t i = 0; i < r->n_breaches; i++) {
+        free(r->breaches[i].ns);
+        free(r->breaches[i].pod);
+        free(r->breaches[i].container);
+        free(r->breaches[i].reason);
+        free(r->breaches[i].message);
+    }
+    free(r->breaches);
 }
 
 void records_card_view(const struct card_record *card, struct resolve_card *ret)

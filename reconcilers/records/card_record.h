@@ -17,6 +17,12 @@ struct drain_pod {
     int64_t since_ms; /* wall clock: no grant of what it holds since; 0: unknown */
 };
 
+/* A share that its container goes beyond. */
+struct breach_record {
+    int64_t since_ms; /* wall clock */
+    char *ns, *pod, *container, *reason, *message;
+};
+
 struct card_record {
     char *uuid, *vendor, *model, *pci_bus_id;
     uint32_t pci_device_id, pci_subsystem_id;
@@ -38,6 +44,8 @@ struct card_record {
     int64_t drain_deadline_ms; /* wall clock; 0: none */
     struct drain_pod *drain_pods;
     size_t n_drain_pods;
+    struct breach_record *breaches;
+    size_t n_breaches;
 };
 
 /* Makes the record of a card. It owns all of its texts (card_record_done). */

@@ -17,6 +17,7 @@
     attempts      pods of shares on a real kubelet: containers that find their share at once
     hami          the extender beside HAMi's scheduler, where HAMI_SCHEDULER names that program
     limiter       what the limiter costs and how it keeps limits, beside HAMi-core where HAMI_CORE names its libvgpu.so
+    turns         what containers get of a card by turns, and what turns cost the agent
     fleet         the controller with a fleet
 
 Each part brings up its own control plane on loopback, runs the release builds against simulated
@@ -43,6 +44,7 @@ import limiter_bench
 import scheduler_bench
 import shares_bench
 import slices_bench
+import turns_bench
 from rig import (
     CHANGES, GROUP, IDLE_SECONDS, NODES, RUN, Api, Node, Skip, Stack, anonymous_mib, context_switches, cpu_s, drain, free_port, in_parallel, quantile,
     quiet, ready, resident_mib, results, show, until,
@@ -307,6 +309,7 @@ PARTS = {
     "attempts": shares_bench.first_attempts,
     "hami": hami_bench.hami,
     "limiter": limiter_bench.limiter,
+    "turns": turns_bench.turns,
     "fleet": fleet,
 }
 

@@ -7,9 +7,12 @@
  *    alloc MIB     "alloc MIB CODE", and keeps it
  *    spin S US     keeps the first card busy for S seconds with kernels of US microseconds; at each tenth
  *                  of a second "spun MS N": how many were done until then, at MS of the steady clock
+ *    beat S US     for S seconds one such kernel each 20 milliseconds, which is waited for; then "beat N
+ *                  P50 P99 MAX": how many, and how many microseconds they took
  *    said          "that was all", the last line that a test waits for
  *    stay          runs on until it is ended
  */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +72,13 @@ static long now_ms(void)
 /* Of a kernel: as many as an H100 has at a time, so that it fills the card. */
 enum { BLOCKS = 132 * 8 };
 
+static CUresult load(CUfunction *ret)
+{
+    CUmodule module = NULL;
+    CUresult rc = cuModuleLoadData(&module, spin_ptx);
+    return rc == CUDA_SUCCESS ? cuModuleGetFunction(ret, module, "spin_ns") : rc;
+}
+
 /* Some at a time, so that the card has always one to do. */
 static CUresult spin_some(CUfunction spin, unsigned long ns)
 {
@@ -81,12 +91,9 @@ static CUresult spin_some(CUfunction spin, unsigned long ns)
 
 static void spin(const char *seconds, const char *us)
 {
-    CUmodule module = NULL;
     CUfunction function = NULL;
     long end = now_ms() + strtol(seconds, NULL, 10) * 1000, next = now_ms(), n = 0;
-    CUresult rc = cuModuleLoadData(&module, spin_ptx);
-    if (rc == CUDA_SUCCESS)
-        rc = cuModuleGetFunction(&function, module, "spin_ns");
+    CUresult rc = load(&function);
     while (rc == CUDA_SUCCESS && now_ms() < end) {
         rc = spin_some(function, strtoul(us, NULL, 10) * 1000);
         n += 8;
@@ -96,6 +103,43 @@ static void spin(const char *seconds, const char *us)
         next += 100;
     }
     (void)printf("spin %d\n", rc);
+}
+
+enum { MAX_BEATS = 4096, PAUSE_MS = 20 };
+
+static int by_value(const void *a, const void *b)
+{
+    long x = *(const long *)a, y = *(const long *)b;
+    return x < y ? -1 : x > y;
+}
+
+static long now_us(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static void beat(const char *seconds, const char *us)
+{
+    static long took[MAX_BEATS];
+    unsigned long ns = strtoul(us, NULL, 10) * 1000;
+    void *params[] = {&ns, NULL};
+    CUfunction spin = NULL;
+    long end = now_ms() + strtol(seconds, NULL, 10) * 1000;
+    size_t n = 0;
+    CUresult rc = load(&spin);
+    while (rc == CUDA_SUCCESS && now_ms() < end && n < MAX_BEATS) {
+        long began = now_us();
+        rc = cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL);
+        rc = rc == CUDA_SUCCESS ? cuCtxSynchronize() : rc;
+        took[n++] = now_us() - began;
+        (void)poll(NULL, 0, PAUSE_MS);
+    }
+    if (rc != CUDA_SUCCESS || n == 0)
+        return;
+    qsort(took, n, sizeof(*took), by_value);
+    (void)printf("beat %zu %ld %ld %ld\n", n, took[n / 2], took[n - 1 - n / 100], took[n - 1]);
 }
 
 int main(int argc, char **argv)
@@ -109,6 +153,9 @@ int main(int argc, char **argv)
             allocate(argv[++i]);
         else if (strcmp(argv[i], "spin") == 0 && i + 2 < argc) {
             spin(argv[i + 1], argv[i + 2]);
+            i += 2;
+        } else if (strcmp(argv[i], "beat") == 0 && i + 2 < argc) {
+            beat(argv[i + 1], argv[i + 2]);
             i += 2;
         } else if (strcmp(argv[i], "said") == 0)
             (void)printf("that was all\n");

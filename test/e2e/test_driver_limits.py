@@ -272,6 +272,7 @@ def test_no_container_starts_without_its_limit_whatever_is_killed(rig, kubelet):
         elif chance < 0.75 and pods:
             pair.end(pods.pop(rng.randrange(len(pods))))
         else:
+            pair.node.ctl("fault", "clear")  # a fleet has room for few orders
             if rng.random() < 0.5:
                 pair.node.ctl("fault", "add", "--call", SET, "--nth", 1, "--action", rng.choice(["kill", "kill-after"]))
             pair.restart()

@@ -31,8 +31,8 @@ from cuda import MIB, OUT_OF_MEMORY, Client  # noqa: E402
 
 # limiter/region.h
 TERMS = struct.Struct("=QIIIIII96x")
-CARD = struct.Struct("=16sQQIIIIIIQ64x")
-TERMS_MAGIC, USAGE_MAGIC, TERMS_BYTES, USAGE_BYTES = 0x31736D7265745643, 0x3165676173755643, 2176, 196736
+CARD = struct.Struct("=16sQQIIIIIIQI60x")
+TERMS_MAGIC, USAGE_MAGIC, TERMS_BYTES, USAGE_BYTES = 0x31736D7265745643, 0x3165676173755643, 2176, 327808
 LEVELS = ("none", "library", "mps", "driver")
 HELLO = struct.pack("=IIIIII", 1, 1, 0, 0, 0, 0)
 LIBRARIES = {"libcuda.so": "libcleave-cuda.so", "libnvidia-ml.so": "libcleave-nvml.so"}
@@ -45,6 +45,8 @@ class Limit:
     percent: int
     memory: str
     compute: str
+    low: bool = False
+    capped: bool = False
 
 
 def terms_of(folder):
@@ -58,8 +60,8 @@ def terms_of(folder):
     assert (folder / "agent").is_socket()
     limits = []
     for i in range(n):
-        card, memory, _, percent, _, memory_level, compute_level, _, _, _ = CARD.unpack_from(data, TERMS.size + i * CARD.size)
-        limits.append(Limit(f"GPU-{uuid.UUID(bytes=card)}", memory // MIB, percent, LEVELS[memory_level], LEVELS[compute_level]))
+        card, memory, _, percent, priority, memory_level, compute_level, _, _, _, capped = CARD.unpack_from(data, TERMS.size + i * CARD.size)
+        limits.append(Limit(f"GPU-{uuid.UUID(bytes=card)}", memory // MIB, percent, LEVELS[memory_level], LEVELS[compute_level], priority == 1, capped == 1))
     return limits
 
 
@@ -109,6 +111,14 @@ class Limited(Shares):
         spec = json.loads(wait_for(lambda: file.exists() and file.read_text(), 30, "the share's CDI file"))
         return {m["containerPath"]: (m["hostPath"], "rw" in m["options"]) for m in spec["containerEdits"]["mounts"]}
 
+    def written(self, name, container):
+        """A pod of one container as it is written here, with one share."""
+        name, path = f"{self.rig.id}-{name}", "/api/v1/namespaces/default/pods"
+        self.rig.objects.append(f"{path}/{name}")
+        spec = {"nodeName": self.node.name, "containers": [container], "terminationGracePeriodSeconds": 0}
+        self.rig.scheduler.create(path, {"metadata": {"name": name}, "spec": spec})
+        return self.kubelet.admit("default", name, {GPU: 1})
+
     def limits(self, pod):
         """Of a pod whose containers can start."""
         self.env(pod, len(self.names(pod)) - 1)
@@ -134,8 +144,9 @@ class Limited(Shares):
         return sorted(p.name for p in self.lib.iterdir())
 
     def level(self, gpu=0):
-        told = self.node.card(gpu)["fractional"]
-        return told["memory"], told["compute"]
+        """None: the card gives no shares, as for a moment when its spec is written anew."""
+        told = self.node.card(gpu).get("fractional")
+        return told and (told["memory"], told["compute"])
 
     def is_empty(self):
         return self.records() == [] and not any(self.folders.iterdir()) and self.host.spec() == {}
@@ -240,6 +251,8 @@ def test_what_a_share_was_made_with_stays_as_long_as_its_pod(node):
     after = node.pod("after", gpumem=3000)
     assert "/run/cleave" not in node.mounts(after) and "/run/cleave" in node.mounts(before)
     node.node.want(fractional(node.node.uuid(), enforcement={"memory": "library"}))
+    node.node.wait_ready()
+    node.kubelet.wait_offers(**{GPU: 10})
     last = node.pod("last", gpumem=3000)
     assert [limit.memory for limit in node.limits(last)] == ["library"]
     assert node.level() == ("none", "none"), "as long as one runs without"
@@ -251,14 +264,23 @@ def test_what_a_share_was_made_with_stays_as_long_as_its_pod(node):
 def test_a_container_does_without_where_the_profile_lets_it(rig, kubelet, lets):
     node = Limited(rig, kubelet, allowDisable=lets)
     limits = {GPU: "1", "nvidia.com/gpumem": "3000"}
-    container = {"name": "main", "image": "none", "resources": {"limits": limits}, "env": [{"name": "CUDA_DISABLE_CONTROL", "value": "true"}]}
-    name = f"{rig.id}-free"
-    path = "/api/v1/namespaces/default/pods"
-    rig.objects.append(f"{path}/{name}")
-    spec = {"nodeName": node.node.name, "containers": [container], "terminationGracePeriodSeconds": 0}
-    rig.scheduler.create(path, {"metadata": {"name": name}, "spec": spec})
-    pod = kubelet.admit("default", name, {GPU: 1})
+    pod = node.written("free", {"name": "main", "image": "none", "resources": {"limits": limits}, "env": [{"name": "CUDA_DISABLE_CONTROL", "value": "true"}]})
     assert ("/run/cleave" in node.mounts(pod)) != lets
+
+
+@pytest.mark.parametrize(("words", "env", "low", "capped"), [
+    ({"nvidia.com/gpucores": "30"}, None, False, False),
+    ({"nvidia.com/gpucores": "30", "nvidia.com/priority": "0"}, "default", False, False),
+    ({"nvidia.com/gpucores": "30", "nvidia.com/priority": "1"}, "force", True, True),
+    ({"nvidia.com/priority": "1"}, "force", True, False),
+])  # fmt: skip
+def test_hamis_words_of_compute_are_in_the_terms(node, words, env, low, capped):
+    """Priority, and the wish to have no more than one's part; without a part there is nothing to keep to."""
+    limits = {GPU: "1", "nvidia.com/gpumem": "3000", **words}
+    variables = [{"name": "GPU_CORE_UTILIZATION_POLICY", "value": env}] if env else []
+    pod = node.written("a", {"name": "main", "image": "none", "resources": {"limits": limits}, "env": variables})
+    [limit] = node.limits(pod)
+    assert (limit.low, limit.capped) == (low, capped)
 
 
 @pytest.mark.parametrize("missing", ["limiter_folder", "share_folder"])

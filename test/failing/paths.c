@@ -6,6 +6,7 @@
  *   paths cdi DIR      the CDI file is written, and written anew
  *   paths share DIR    an agent takes over, and binds a container with two limited shares, twice
  *   paths unshare DIR  another one takes over, and releases them
+ *   paths audit DIR    an agent looks who uses the shares of such a container, and says what contexts take
  *   paths driven DIR   share, with limits that the driver keeps
  *   paths undriven DIR unshare, of these
  *   paths kube URL     informer, status writer, recorder and elector on an API server
@@ -26,6 +27,7 @@
 #include "kubeclient/elector.h"
 #include "kubeclient/http.h"
 #include "kubeclient/recorder.h"
+#include "nodeagent/audit/share_look.h"
 #include "nodeagent/cdi/cdi.h"
 #include "nodeagent/kubelet/device_plugin.h"
 #include "nodeagent/kubelet/grpc_client.h"
@@ -353,13 +355,14 @@ static int use_share(struct sharing_agent *a,
 }
 
 #define SHARES_FROM 3
+#define CARD_A      "GPU-00112233-4455-6677-8899-aabbccddeeff"
+#define CARD_B      "GPU-10112233-4455-6677-8899-aabbccddeeff"
 
 static int bind_both(const struct slot_deps *d, unsigned memory_mib, int level, struct err *e)
 {
     static char ns[] = "n", pod[] = "p", uid[] = "u", container[] = "c", bus_id[] = "0000:05:00.0";
     static char first[] = "share.3", second[] = "share.4";
-    static char card_a[] = "GPU-00112233-4455-6677-8899-aabbccddeeff";
-    static char card_b[] = "GPU-10112233-4455-6677-8899-aabbccddeeff";
+    static char card_a[] = CARD_A, card_b[] = CARD_B;
     struct bound_slot bound[2] = {0};
     struct entry_device entries[2] = {{.cdi_name = first, .uuid = card_a, .card_uuid = card_a},
                                       {.cdi_name = second, .uuid = card_b, .card_uuid = card_b}};
@@ -416,6 +419,90 @@ static int release_shares(const char *dir, struct err *e)
     TRY(take_over(dir, &a, e));
     TRY(use_share(&a, release_one, SHARES_FROM, e));
     return use_share(&a, release_one, SHARES_FROM + 1, e);
+}
+
+/* ---- audit ---- */
+
+enum { AUDITED_PID = 4242, READING_MS = 30000 };
+#define MIB ((uint64_t)1 << 20)
+
+/* The container's process, on a card of which it has a share. */
+static void put_on_card(unsigned at, const char *card, struct shares *shares,
+                        struct card_view *view)
+{
+    static char uid[] = "u", container[] = "c";
+    struct share s = {.slot = slot_at(SLOT_POOL_SHARE, SHARES_FROM + at),
+                      .memory_mib = 5000,
+                      .memory_level = API_LEVEL_LIBRARY,
+                      .uid = uid,
+                      .container = container};
+    (void)snprintf(s.card, sizeof(s.card), "%s", card);
+    shares_put(shares, &s);
+    (void)snprintf(view->card.uuid, sizeof(view->card.uuid), "%s", card);
+    view->card.n_users = 1;
+    view->card.users = xcalloc(1, sizeof(*view->card.users));
+    *view->card.users = (struct gpu_user){.pid = AUDITED_PID, .memory_bytes = 1000 * MIB};
+    view->pods = xcalloc(1, sizeof(*view->pods));
+    (void)snprintf(view->pods->pod_uid, sizeof(view->pods->pod_uid), "%s", uid);
+}
+
+static int say_context(const struct share_folders *f, const struct share_sight *s, uint64_t bytes,
+                       struct err *e)
+{
+    auto_fd int folder = -1;
+    auto_terms struct terms *terms = NULL;
+    TRY(share_folders_open(f, s->folder, &folder, e));
+    TRY(share_terms_map(folder, &terms, e));
+    share_terms_set_context(terms, (unsigned)share_terms_card(terms, s->card), bytes);
+    return 0;
+}
+
+/* One reading. 0 once both shares were seen as they are, and what their contexts take. */
+static int look_once(const struct share_look_where *where, const struct shares *shares,
+                     const struct card_view *views, struct share_audit *audits, int64_t now_ms,
+                     struct err *e)
+{
+    auto_share_sights struct share_sights sights = {0};
+    size_t n = 0;
+    share_look(where, shares, views, 2, &sights);
+    for (size_t i = 0; i < sights.n; i++) {
+        const struct share_sight *s = &sights.items[i];
+        const struct audit_share a = {.limit_bytes = s->limit_bytes,
+                                      .context_bytes = s->context_bytes,
+                                      .ends = true,
+                                      .processes = s->processes,
+                                      .n = s->n};
+        auto_audit_news struct audit_news news = {0};
+        share_audit_judge(&audits[i], &a, now_ms, &news);
+        if (news.is_over_now || news.is_unlimited_now || news.n_ends)
+            return err_set(e, ERR_TERMINAL, "a wrong verdict");
+        TRY(say_context(where->folders, s, audits[i].context_bytes, e));
+        n += s->n == 1 && s->processes[0].is_limited && audits[i].context_bytes;
+    }
+    return n == 2 ? 0 : err_set(e, ERR_UNAVAILABLE, "a process was not seen");
+}
+
+static int audit(const char *dir, struct err *e)
+{
+    AUTO(sharing_agent) struct sharing_agent agent = {0};
+    auto_shares struct shares shares = {0};
+    struct card_view views[2] = {0};
+    struct share_audit audits[2] = {0};
+    auto_free char *proc_root = xasprintf("%s/proc", dir);
+    TRY(take_over(dir, &agent, e));
+    const struct share_look_where where = {proc_root, agent.folders};
+    put_on_card(0, CARD_A, &shares, &views[0]);
+    put_on_card(1, CARD_B, &shares, &views[1]);
+    int rc = -1;
+    for (int i = 1; i <= TRIES && rc < 0 && rc != -(int)ERR_TERMINAL; i++) {
+        err_clear(e);
+        rc = look_once(&where, &shares, views, audits, (int64_t)i * READING_MS, e);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(views); i++) {
+        card_view_done(&views[i]);
+        share_audit_done(&audits[i]);
+    }
+    return rc;
 }
 
 /* ---- kube ---- */
@@ -563,6 +650,7 @@ int main(int argc, char **argv)
                  {"unshare", release_shares},
                  {"driven", drive_shares},
                  {"undriven", release_shares},
+                 {"audit", audit},
                  {"kube", kube}};
     auto_err struct err e = {0};
     json_set_alloc_funcs(xmalloc, free);
@@ -578,6 +666,6 @@ int main(int argc, char **argv)
     }
     (void)fprintf(
         stderr,
-        "usage: paths grpc|plugin|cdi|share|unshare|driven|undriven DIR | paths kube URL\n");
+        "usage: paths grpc|plugin|cdi|share|unshare|driven|undriven|audit DIR | paths kube URL\n");
     return 2;
 }

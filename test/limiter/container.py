@@ -41,9 +41,10 @@ exec "$@"
 
 MAX_CARDS, MAX_PROCESSES = 16, 1024
 HEAD, CARD = "<QIIIIII12Q", "<16sQQIIIIIIQ8Q"
-TERMS_BYTES, USAGE_BYTES = 128 + MAX_CARDS * 128, 128 + MAX_PROCESSES * 64 + MAX_CARDS * MAX_PROCESSES * 8
+TERMS_BYTES, USAGE_BYTES = 128 + MAX_CARDS * 128, 128 + MAX_PROCESSES * 64 + MAX_CARDS * MAX_PROCESSES * 16
 MAGIC = {"terms": b"CVterms1", "usage": b"CVusage1"}
 TAKEN = 128 + MAX_PROCESSES * 64
+BY_CONTEXTS = TAKEN + MAX_CARDS * MAX_PROCESSES * 8
 
 
 def magic(name):
@@ -155,9 +156,9 @@ class Container(Box):
         assert answer is None, answer
         return one
 
-    def taken(self, card=0):
-        """{slot: bytes} as the container's processes have written it."""
-        words = struct.unpack_from(f"<{MAX_PROCESSES}Q", (self.share / "usage").read_bytes(), TAKEN + card * MAX_PROCESSES * 8)
+    def taken(self, card=0, table=TAKEN):
+        """{slot: bytes} as the container's processes have written it; table BY_CONTEXTS: for their contexts."""
+        words = struct.unpack_from(f"<{MAX_PROCESSES}Q", (self.share / "usage").read_bytes(), table + card * MAX_PROCESSES * 8)
         return {slot: n for slot, n in enumerate(words) if n}
 
     def change(self, card, **t):

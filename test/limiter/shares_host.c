@@ -2,7 +2,7 @@
 /*
  * The agent's side of containers with shares, without the rest of the agent:
  *
- *    shares_host ROOT SHARE...      SHARE: "SLOT UUID MIB PERCENT POLICY", POLICY capped or lent
+ *    shares_host ROOT SHARE...      SHARE: "SLOT UUID MIB PERCENT POLICY", POLICY capped, lent, or low
  *
  * Makes the folders below ROOT, writes "ready", and runs until it is ended; "SLOT HELD-MS" of each
  * share at its end.
@@ -43,6 +43,7 @@ static int put(struct share_folders *f, const char *text, struct err *e)
         return err_set(e, ERR_INVALID, "\"%s\" is no share", text);
     limit.memory_bytes = (uint64_t)mib << 20U;
     limit.is_capped = strcmp(policy, "capped") == 0;
+    limit.is_low = strcmp(policy, "low") == 0;
     return share_folders_put(f, slot_at(SLOT_POOL_SHARE, slot), &limit, 1, e);
 }
 

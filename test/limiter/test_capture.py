@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 from container import CLOSED, DRAINED, HELLO, IDLE, OPEN, SERVES, TURN
-from cuda import GLOBAL, MEMSET, MIB, RELAXED, THREAD_LOCAL
+from cuda import GLOBAL, MEM_ALLOC, MEMSET, MIB, RELAXED, THREAD_LOCAL
 
 MODES = [GLOBAL, THREAD_LOCAL, RELAXED]
 SET = "cu('cuMemsetD8Async', p, 7, 4, {})"
@@ -86,3 +86,9 @@ def test_a_capture_ends_with_its_stream(shared):
     assert agent.is_quiet()
     worker.does("gate.set()")
     assert agent.hears()[2] == turn
+
+@pytest.mark.parametrize("mode", MODES)
+def test_memory_in_a_captured_stream_is_the_graphs(shared, mode):
+    worker, _ = shared
+    worker.does(f"cu.capture(s, {mode}); a = cu('cuMemAllocAsync', c.c_uint64, {MIB}, s); cu('cuMemFreeAsync', a, s)")
+    assert worker.says("cu.types(cu.captured(s))[0]") == MEM_ALLOC

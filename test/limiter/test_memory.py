@@ -2,6 +2,7 @@
 """Memory: a container's processes together never have more of a card than its share."""
 import pynvml as nv
 import pytest
+from container import BY_CONTEXTS
 from cuda import MIB, NO_DEVICE, OUT_OF_MEMORY
 
 
@@ -56,6 +57,20 @@ def test_nothing_is_left_of_a_process_that_was_killed(h100, container):
     first.kill()
     assert second.says("cu.free()") == 3000 * MIB
     assert second.says(f"cu.alloc({3000 * MIB}) > 0")
+
+
+def test_what_contexts_have_of_it_is_said_apart_for_the_agent_that_measures_them(h100, container):
+    one = container(h100, {"mib": 3000, "context": 400 * MIB})
+    worker = one.worker()
+    assert one.taken() == one.taken(table=BY_CONTEXTS) == {0: 400 * MIB}
+    assert worker.says(f"cu.alloc({100 * MIB}) > 0")
+    one.change(0, context=300 * MIB)
+    assert worker.says(f"cu.alloc({100 * MIB}) > 0")
+    assert (one.taken(), one.taken(table=BY_CONTEXTS)) == ({0: 500 * MIB}, {0: 300 * MIB})
+    context = worker.says("cu('cuCtxCreate_v2', c.c_void_p, 0, 0)")
+    assert one.taken(table=BY_CONTEXTS) == {0: 600 * MIB}
+    assert worker.says(f"cu('cuCtxDestroy_v2', c.c_void_p({context}))") is None
+    assert one.taken(table=BY_CONTEXTS) == {0: 300 * MIB}
 
 
 def test_a_limit_that_changes_holds_at_once(h100, container):

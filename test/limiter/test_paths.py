@@ -2,6 +2,7 @@
 """Each way to memory of the card counts, is refused past the share, and is given back: what is taken is what the card has given."""
 import pynvml as nv
 import pytest
+from container import CLOSED, IDLE, OPEN, WANT
 from cuda import MIB, OUT_OF_MEMORY
 
 SHARE, SLAB = 100, 32 * MIB
@@ -130,3 +131,80 @@ def test_linear_memory_counts_until_the_stream_frees_it(shared):
     assert worker.says(f"cu.alloc({64 * MIB})") == -OUT_OF_MEMORY
     worker.does("gate.set(); cu('cuStreamSynchronize', s)")
     assert taken() == 0
+
+
+# --- Graphs ---
+
+
+@pytest.fixture
+def graph(shared):
+    """graph(n bytes): an executable graph `e` that was captured, with memory that it frees again."""
+    _, worker, _ = shared
+
+    def make(size, instantiate="cu('cuGraphInstantiateWithFlags', c.c_void_p, {g}, {flags})", flags=0, name="e"):
+        worker.does(f"cu.capture(s); x = cu('cuMemAllocAsync', c.c_uint64, {size}, s); cu('cuMemsetD32Async', x, 7, 1, s); cu('cuMemFreeAsync', x, s)")
+        return makes(worker, f"g = cu.captured(s); {name} = {instantiate.format(g='g', flags=flags)}", 0)
+
+    return make
+
+
+LAUNCH = "cu('cuGraphLaunch', e, s); cu('cuStreamSynchronize', s)"
+
+
+def test_memory_of_a_graph_counts_from_its_launch_until_it_is_trimmed(shared, graph):
+    _, worker, taken = shared
+    assert graph(64 * MIB) == 0 and taken() == 0
+    worker.does(LAUNCH)
+    assert taken() == 64 * MIB
+    worker.does(LAUNCH)
+    assert taken() == 64 * MIB
+    worker.does("cu('cuGraphExecDestroy', e); cu('cuDeviceGraphMemTrim', 0)")
+    assert taken() == 0
+
+
+def test_a_launch_past_the_share_is_out_of_memory(shared, graph):
+    _, worker, taken = shared
+    assert graph(64 * MIB) == 0
+    worker.does(f"y = cu.alloc({64 * MIB})")
+    assert makes(worker, LAUNCH, 0) == -OUT_OF_MEMORY and taken() == 64 * MIB
+    worker.does("cu('cuMemFree_v2', y)")
+    assert makes(worker, LAUNCH, 0) == 0 and taken() == 64 * MIB
+
+
+WAYS = {
+    "at once": ("cu('cuGraphInstantiateWithParams', c.c_void_p, {g}, (c.c_uint64 * 4)(2))", ""),
+    "later": ("cu('cuGraphInstantiateWithFlags', c.c_void_p, {g}, 0)", "cu('cuGraphUpload', e, s)"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_upload_takes_the_memory_and_is_refused_past_the_share(shared, graph, way):
+    _, worker, taken = shared
+    instantiate, then = WAYS[way]
+    worker.does(f"y = cu.alloc({64 * MIB})")
+    code = graph(64 * MIB, instantiate)
+    assert (code or makes(worker, then, 0)) == -OUT_OF_MEMORY and taken() == 64 * MIB
+    worker.does("cu('cuMemFree_v2', y)")
+    assert graph(64 * MIB, instantiate) == 0 and makes(worker, then, 0) == 0 and taken() == 64 * MIB
+
+
+def test_a_launch_that_is_captured_takes_nothing(shared, graph):
+    _, worker, taken = shared
+    assert graph(64 * MIB) == 0
+    worker.does("t = cu.stream(1); cu.capture(t)")
+    worker.says("cu.code('cuGraphLaunch', e, t)")
+    worker.says("cu.code('cuStreamEndCapture', t, c.byref(c.c_void_p()))")
+    assert taken() == 0
+
+
+def test_a_graph_is_launched_at_the_gate(h100, container):
+    one = container(h100, SHARE)
+    agent, worker = one.agent(), one.worker()
+    worker.does(f"p, s = cu.alloc({MIB}), cu.stream(1); cu.capture(s); cu('cuMemsetD8Async', p, 7, 4, s); e = cu('cuGraphInstantiateWithFlags', c.c_void_p, cu.captured(s), 0)")
+    turn = agent.sets(0, CLOSED)
+    while agent.hears() != (IDLE, 0, turn):
+        pass
+    worker.starts("cu('cuGraphLaunch', e, s)")
+    assert agent.hears() == (WANT, 0, turn)
+    agent.sets(0, OPEN)
+    assert worker.process.stdout.readline() == "None\n"

@@ -83,7 +83,8 @@ class Torture:
             self.undo("a thread", undo)
 
     def fork(self):
-        """The child has no CUDA, and what it does counts nowhere."""
+        """The child has no CUDA, and what it does counts nowhere. Only while nobody is killed: of a killed process a child keeps what the
+        card has given it (docs/limits.md)."""
         pid = os.fork()
         if pid == 0:
             code = self.walker.cu.code("cuMemAlloc_v2", c.byref(c.c_uint64()), 8 * MIB)
@@ -111,7 +112,7 @@ class Torture:
             return
         which = self.random.random()
         if which < 0.02:
-            self.random.choice([self.fork, self.threads, self.threads, self.reset, self.replace])()
+            self.random.choice([self.threads, self.threads, self.reset, self.replace])()
         elif len(self.things) >= MAX_THINGS or which < 0.05:
             self.let_go_of_all()
         elif which < 0.45:
@@ -129,6 +130,7 @@ class Torture:
     def stand(self):
         """Nothing of it is on its way any more, and what the card has let go of is told, also by the program before an exec."""
         self.walker.cu.code("cuInit", 0)
+        self.fork()
         if self.end is not None:
             self.note("cuCtxSynchronize", self.walker.cu.code("cuCtxSynchronize"))
             self.walker.cu.code("cuMemGetInfo_v2", c.byref(c.c_size_t()), c.byref(c.c_size_t()))

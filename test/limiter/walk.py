@@ -118,13 +118,34 @@ class Walker:
             return [("cuMemPoolDestroy", o)]
         return [("cuMemPoolDestroy", o), ("cuMemFreeAsync", x.value, self.s), ("cuStreamSynchronize", self.s)]
 
-    def captured(self, size):
-        """What a capture allocates is a graph's, and takes nothing; the simulator runs no graphs."""
+    def capture(self, size, frees):
+        """What a capture allocates, a graph does when it is launched: (the graph, the address)."""
         graph, x = c.c_void_p(), c.c_uint64()
         self.cu.capture(self.s)
-        self.cu.code("cuMemAllocAsync", c.byref(x), size, self.s) or self.cu.code("cuMemFreeAsync", x.value, self.s)
+        made = self.cu.code("cuMemAllocAsync", c.byref(x), size, self.s) == 0
+        if made and frees:
+            self.cu.code("cuMemFreeAsync", x.value, self.s)
         self.cu.code("cuStreamEndCapture", self.s, c.byref(graph)) and self.cu.code("cuStreamEndCapture", self.s, c.byref(graph))
+        return graph, x.value
+
+    def captured(self, size):
+        graph, _ = self.capture(size, frees=True)
         return [("cuGraphDestroy", graph)] if graph else []
+
+    def graph(self, size, frees=True):
+        """Launched twice, where it frees what it allocates; the card keeps the memory for the next launch."""
+        graph, x = self.capture(size, frees)
+        run = c.c_void_p()
+        if not graph:
+            return []
+        if self.cu.code("cuGraphInstantiateWithFlags", c.byref(run), graph, 0):
+            return [("cuGraphDestroy", graph)]
+        launched = sum(self.cu.code("cuGraphLaunch", run, self.s) == 0 for _ in range(1 + frees))
+        undo = [("cuMemFreeAsync", x, self.s)] if launched and x and not frees else []
+        return [*undo, ("cuStreamSynchronize", self.s), ("cuGraphExecDestroy", run), ("cuGraphDestroy", graph), ("cuDeviceGraphMemTrim", 0)]
+
+    def graph_whose_memory_stays(self, size):
+        return self.graph(size, frees=False)
 
     def context(self, size):
         """One of its own ends with what was allocated in it."""
@@ -158,6 +179,4 @@ class Walker:
         return [("cuCtxSynchronize",), ("cuMemFree_v2", x)]
 
 
-STEPS = [
-    name for name in vars(Walker) if not name.startswith("_") and name != "begin"
-]
+STEPS = [name for name in vars(Walker) if not name.startswith("_") and name not in ("begin", "capture")]

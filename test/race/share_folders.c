@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two threads make and remove folders of containers, one receives, and processes of the containers
- * send all the while: what is heard is of the container that sent it.
+ * Two threads make and remove folders of containers, one receives, one writes into their terms what
+ * contexts take, and processes of the containers send all the while: what is heard is of the
+ * container that sent it.
  */
 #include <assert.h>
 #include <errno.h>
@@ -17,6 +18,7 @@
 
 #include "nodeagent/container/slot_pool.h"
 #include "nodeagent/slots/share_folder.h"
+#include "nodeagent/slots/share_terms.h"
 
 enum { WORKERS = 2, SLOTS = 4, ROUNDS = 200, CARDS = 2 };
 
@@ -54,9 +56,9 @@ static void *work(void *arg)
 {
     const unsigned first = *(const unsigned *)arg;
     struct share_limit limits[CARDS] = {{"GPU-00112233-4455-6677-8899-aabbccddeeff", 1 << 20, 0,
-                                         false, LEVEL_LIBRARY, LEVEL_NONE},
+                                         false, LEVEL_LIBRARY, LEVEL_NONE, false},
                                         {"GPU-10112233-4455-6677-8899-aabbccddeeff", 1 << 20, 0,
-                                         false, LEVEL_LIBRARY, LEVEL_NONE}};
+                                         false, LEVEL_LIBRARY, LEVEL_NONE, false}};
     for (unsigned i = 0; i < ROUNDS; i++) {
         unsigned slot = first + i % SLOTS;
         limits[0].memory_bytes = (uint64_t)(i + 1) << 20;
@@ -69,22 +71,48 @@ static void *work(void *arg)
     return NULL;
 }
 
+static void tell_context(unsigned slot, uint64_t bytes)
+{
+    static const char card[] = "GPU-00112233-4455-6677-8899-aabbccddeeff";
+    auto_fd int folder = -1;
+    auto_terms struct terms *terms = NULL;
+    if (share_folders_open(folders, slot, &folder, NULL) < 0 ||
+        share_terms_map(folder, &terms, NULL) < 0)
+        return; /* it was removed */
+    int at = share_terms_card(terms, card);
+    assert(at == 0 && share_terms_context(terms, (unsigned)at) <= bytes);
+    share_terms_set_context(terms, (unsigned)at, bytes);
+}
+
+static void *measure(void *arg)
+{
+    uint64_t bytes = 0;
+    while (!atomic_load((atomic_bool *)arg))
+        for (unsigned i = 0; i < WORKERS * SLOTS; i++)
+            tell_context(slot_at(SLOT_POOL_SHARE, i), ++bytes);
+    return NULL;
+}
+
 int main(void)
 {
     char root[] = "/tmp/share-folders-XXXXXX";
     unsigned firsts[WORKERS];
-    pthread_t workers[WORKERS], receiver;
+    pthread_t workers[WORKERS], receiver, measurer;
+    atomic_bool ended = false;
     struct scope *scope = scope_new(NULL, -1);
     assert(mkdtemp(root));
     int rc = share_folders_new(root, &folders, NULL);
     assert(rc == 0);
     (void)pthread_create(&receiver, NULL, receive, scope);
+    (void)pthread_create(&measurer, NULL, measure, &ended);
     for (unsigned i = 0; i < WORKERS; i++) {
         firsts[i] = slot_at(SLOT_POOL_SHARE, i * SLOTS);
         (void)pthread_create(&workers[i], NULL, work, &firsts[i]);
     }
     for (unsigned i = 0; i < WORKERS; i++)
         (void)pthread_join(workers[i], NULL);
+    atomic_store(&ended, true);
+    (void)pthread_join(measurer, NULL);
     scope_cancel(scope);
     (void)pthread_join(receiver, NULL);
     for (unsigned slot = firsts[0]; slot < firsts[0] + WORKERS * SLOTS; slot++) {

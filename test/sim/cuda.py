@@ -16,7 +16,7 @@ INVALID_CONTEXT, NOT_FOUND, DESTROYED, NOT_SUPPORTED = 201, 500, 709, 801
 INVALID_IMAGE, NO_BINARY, INVALID_PTX, UNSUPPORTED_PTX, FILE_NOT_FOUND, INVALID_HANDLE, NOT_READY = 200, 209, 218, 222, 301, 400, 600
 MAP_FAILED = 205
 ALREADY_REGISTERED, NOT_REGISTERED, TOO_LARGE, NOT_PERMITTED, OUT_OF_RESOURCES = 712, 713, 720, 800, 701
-ILLEGAL_ADDRESS, ILLEGAL_STATE = 700, 401
+ILLEGAL_ADDRESS, ILLEGAL_STATE, UNKNOWN = 700, 401, 999
 UNSUPPORTED, INVALIDATED, MERGE, UNMATCHED, UNJOINED, ISOLATION, IMPLICIT, CAPTURED_EVENT, WRONG_THREAD = range(900, 909)
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
 KERNEL, MEMCPY, MEMSET, HOST, GRAPH, EMPTY, WAIT_EVENT, EVENT_RECORD, MEM_ALLOC, MEM_FREE = 0, 1, 2, 3, 4, 5, 6, 7, 10, 11
@@ -121,6 +121,32 @@ class Team(c.Structure):
     """CUmulticastObjectProp."""
 
     _fields_ = [("devices", c.c_uint), ("size", c.c_size_t), ("handles", c.c_ulonglong), ("flags", c.c_ulonglong)]
+
+
+class Kernel(c.Structure):
+    """CUDA_KERNEL_NODE_PARAMS: by default of one thread."""
+
+    _fields_ = [("function", c.c_void_p), ("grid", c.c_uint * 3), ("block", c.c_uint * 3), ("shared", c.c_uint)]
+    _fields_ += [("params", c.POINTER(c.c_void_p)), ("extra", c.c_void_p), ("kernel", c.c_void_p), ("context", c.c_void_p)]
+
+    def __init__(self, function=None, grid=(1, 1, 1), block=(1, 1, 1), pointers=None):
+        super().__init__(function, grid, block, 0, pointers)
+
+
+class Setting(c.Structure):
+    """CUDA_MEMSET_NODE_PARAMS."""
+
+    _fields_ = [("to", c.c_uint64), ("pitch", c.c_size_t), ("value", c.c_uint), ("element", c.c_uint), ("width", c.c_size_t), ("height", c.c_size_t)]
+    _fields_ += [("context", c.c_void_p)]
+
+
+class Allocation(c.Structure):
+    """CUDA_MEM_ALLOC_NODE_PARAMS of device 0."""
+
+    _fields_ = [("props", PoolProps), ("access", c.c_void_p), ("accesses", c.c_size_t), ("size", c.c_size_t), ("at", c.c_uint64)]
+
+    def __init__(self, size):
+        super().__init__(PoolProps(), None, 0, size)
 
 
 class CudaError(Exception):
@@ -342,6 +368,7 @@ def serve():
     """Answers each line with the value of its expression, or the number of CUDA's code, negative."""
     known = {"cu": Cuda(), "c": c, "os": os, "threading": threading, "FOREVER": FOREVER, "Location": Location, "Access": Access}
     known.update(PoolProps=PoolProps, Prop=Prop, Data=Data, Shape=Shape, Flat=Flat, Box=Box, Plane=Plane, External=External, Buffer=Buffer, Team=Team)
+    known.update(Kernel=Kernel, Setting=Setting, Allocation=Allocation)
     for line in sys.stdin:
         try:
             answer = eval(line, known)

@@ -6,7 +6,7 @@ import random
 import pynvml as nv
 import pytest
 from cuda import DESTROYED, ILLEGAL_ADDRESS, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, LEGACY, NOT_PERMITTED, NOT_READY, OUT_OF_RESOURCES
-from cuda import ALREADY_REGISTERED, NOT_REGISTERED, PER_THREAD, TOO_LARGE
+from cuda import ALREADY_REGISTERED, NOT_REGISTERED, PER_THREAD, TOO_LARGE, UNKNOWN
 
 MS = 1_000_000
 SLICE = 2 * MS
@@ -534,3 +534,39 @@ def test_no_thread_is_there_before_there_is_work_for_it(worker):
     assert worker.says(threads) == 1
     worker.does("cu.spins(1)")
     assert worker.says(threads) == 2
+
+
+# --- A card that is lost ---
+
+
+def test_a_kernel_ends_when_its_card_is_lost_and_whoever_waits_hears_of_it(h100, spins):
+    spins.does("hears, context = [], cu('cuCtxGetCurrent', c.c_void_p)")
+    spins.does("t = threading.Thread(target=lambda: (cu('cuCtxSetCurrent', context), hears.append(cu.code('cuStreamSynchronize', busy)))); t.start()")
+    h100.ctl("lost", "--gpu", 0, "set")
+    assert spins.says("t.join(), hears") == (None, [UNKNOWN])
+
+
+OF_A_LOST_CARD = [
+    "'cuStreamSynchronize', idle",
+    "'cuStreamQuery', idle",
+    "'cuCtxSynchronize'",
+    "'cuMemsetD8Async', p, 0, 1, idle",
+    "'cuMemcpyDtoH_v2', host, p, 4",
+    "'cuMemFree_v2', p",
+    "'cuLaunchKernel', nothing, 1, 1, 1, 1, 1, 1, 0, idle, None, None",
+]
+
+
+@pytest.mark.parametrize("call", OF_A_LOST_CARD)
+def test_work_on_a_lost_card_fails_and_its_context_stays_so(h100, worker, call):
+    worker.does("idle, p, host, nothing = cu.stream(1), cu.alloc(4), c.create_string_buffer(4), cu.function('nothing')")
+    h100.ctl("lost", "--gpu", 0, "set")
+    assert worker.says(f"cu({call})") == -UNKNOWN
+    h100.ctl("lost", "--gpu", 0, "clear")
+    assert worker.says(f"cu({call})") == -UNKNOWN
+    assert worker.says("cu('cuDevicePrimaryCtxReset_v2', 0), cu.init(0) and cu('cuCtxSynchronize')") == (None, None)
+
+
+def test_the_other_cards_go_on(h100, spins):
+    h100.ctl("lost", "--gpu", 1, "set")
+    assert spins.says("cu('cuStreamSynchronize', idle), cu.code('cuStreamQuery', busy)") == (None, NOT_READY)

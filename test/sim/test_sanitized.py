@@ -73,7 +73,7 @@ def test_the_suite_is_clean_under_sanitizers(tmp_path):
         UBSAN_OPTIONS="print_stacktrace=1",
     )
     files = ["test_abi.py", "test_mig.py", "test_process.py", "test_metax.py", "test_metax_health.py", "test_metax_faults.py", "test_cuda.py"]
-    files += ["test_cuda_work.py", "test_cuda_module.py", "test_cuda_capture.py"]
+    files += ["test_cuda_work.py", "test_cuda_module.py", "test_cuda_capture.py", "test_cuda_graph.py"]
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files],
         cwd=ROOT / "test/sim",

@@ -65,8 +65,6 @@ Test(enforcement, what_is_asked_for_and_nowhere_yet_is_named_with_the_remedy)
           .qos_policy = API_BURST_SHARE},
          "qosPolicy",
          "best-effort"},
-        {{.has_on_exceed = true, .on_exceed = API_EXCEED_KILL}, "onExceed", "leave"},
-        {{.has_on_exceed = true, .on_exceed = API_EXCEED_REPORT}, "onExceed", "leave"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         const char *why = enforcement_missing(&cases[i].terms, &enforcement_anywhere);
@@ -103,6 +101,28 @@ Test(enforcement, the_limiter_is_refused_where_it_is_not_installed_alone)
     cr_expect(strstr(why, "not installed on this node") && strstr(why, "auto or none"), "%s", why);
     cr_expect_null(enforcement_missing(&library, &limits));
     cr_expect_null(enforcement_missing(&library, &enforcement_anywhere));
+}
+
+Test(enforcement, what_exceeds_a_share_is_found_where_shares_have_limits)
+{
+    static const struct device_fractional terms[] = {
+        {.has_on_exceed = true, .on_exceed = API_EXCEED_KILL},
+        {.has_on_exceed = true, .on_exceed = API_EXCEED_REPORT},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(terms); i++) {
+        struct device_fractional none = terms[i];
+        none.has_enforcement = none.enforcement.has_memory = true;
+        none.enforcement.memory = API_MEMORY_NONE;
+        const char *why = enforcement_missing(&terms[i], &bare);
+        cr_assert_not_null(why);
+        cr_expect(strstr(why, "onExceed") && strstr(why, "enforcement.memory"), "%s", why);
+        cr_expect_null(enforcement_missing(&terms[i], &limits));
+        cr_expect_not_null(enforcement_missing(&none, &limits));
+        cr_expect_null(enforcement_missing(&terms[i], &both));
+        why = enforcement_missing(&terms[i], &new_driver);
+        cr_assert_not_null(why);
+        cr_expect(strstr(why, "onExceed") && strstr(why, "an agent that has it"), "%s", why);
+    }
 }
 
 Test(enforcement, the_drivers_limits_are_refused_with_what_the_node_lacks)

@@ -99,6 +99,19 @@ Test(metrics, collectors_run_before_the_text_is_written)
     cr_assert(strstr(sb_str(&text), "\nx 42\n"));
 }
 
+Test(metrics, rows_come_and_go_with_their_values)
+{
+    struct metric *f = metrics_gauge(m, "used", "Who uses how much.", METRIC_LABELS("pod"));
+    const char *const pods[] = {"p1", "p2"};
+    const int64_t values[] = {5, 7};
+    metric_rows(f, pods, values, 2);
+    metric_rows(f, &pods[1], values, 1);
+    auto_sb struct sb b = SB_INIT(4096);
+    metrics_write(m, &b);
+    cr_expect(strstr(sb_str(&b), "used{pod=\"p2\"} 5"), "%s", sb_str(&b));
+    cr_expect_not(strstr(sb_str(&b), "p1"));
+}
+
 Test(metrics, facts_come_and_go)
 {
     struct metric *f = metrics_gauge(m, "held", "Who holds what.", METRIC_LABELS("gpu", "pod"));

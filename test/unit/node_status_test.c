@@ -658,6 +658,49 @@ Test(node_status, a_fractional_card_is_told_with_its_shares_and_their_sums)
     node_done(&n);
 }
 
+Test(node_status, a_breach_is_told_of_the_share_of_that_container_alone)
+{
+    static char uid[] = "u1", container[] = "main";
+    struct node n;
+    auto_shares struct shares shares = {0};
+    struct share_breach breach = {.slot = slot_at(SLOT_POOL_SHARE, 2),
+                                  .uid = "u1",
+                                  .container = "main",
+                                  .since_ms = 1800000000000,
+                                  .reason = BREACH_OVER_LIMIT,
+                                  .message = "uses 3500 MiB"};
+    node_init(&n, 1);
+    n.hw.cards[0].card.mode = n.hw.cards[0].card.pending_mode = GPU_NATIVE;
+    node_read(&n);
+    n.views[0].card.memory_mib = 81920;
+    node_want(&n, SHARES, APPLIED);
+    n.state.means.publisher = API_PUBLISHER_KUBELET;
+    struct share share = {.slot = slot_at(SLOT_POOL_SHARE, 1),
+                          .card = "GPU-00000000-fake",
+                          .memory_mib = 3000,
+                          .uid = uid,
+                          .container = container};
+    shares_put(&shares, &share);
+    share.slot = slot_at(SLOT_POOL_SHARE, 2);
+    shares_put(&shares, &share);
+    n.state.shares = &shares;
+    n.state.breaches = (struct share_breaches){&breach, 1};
+    auto_device_status struct device_status st = {0};
+    build(&n.state, NULL, NOW_MS, &st);
+    const struct device_partition *parts = st.devices[0].partitions;
+    cr_assert_eq(st.devices[0].n_partitions, 2);
+    cr_expect_not(parts[0].has_breach);
+    cr_assert(parts[1].has_breach);
+    cr_expect_str_eq(parts[1].breach.reason, "ShareOverLimit");
+    cr_expect_str_eq(parts[1].breach.message, "uses 3500 MiB");
+    cr_expect_eq(parts[1].breach.since_ms, 1800000000000);
+    breach.uid = "u2";
+    auto_device_status struct device_status later = {0};
+    build(&n.state, NULL, NOW_MS, &later);
+    cr_expect_not(later.devices[0].partitions[1].has_breach, "the slot is another pod's by now");
+    node_done(&n);
+}
+
 static enum api_level memory_level_of(struct node *n)
 {
     auto_device_status struct device_status st = {0};

@@ -40,9 +40,9 @@ TestSuite(share_folder, .init = set_up, .fini = tear_down);
 
 #define MIB ((uint64_t)1 << 20)
 static const struct share_limit limits[] = {{"GPU-00112233-4455-6677-8899-aabbccddeeff", 3000 * MIB,
-                                             30, false, LEVEL_LIBRARY, LEVEL_NONE},
+                                             30, false, LEVEL_LIBRARY, LEVEL_NONE, false},
                                             {"GPU-10112233-4455-6677-8899-aabbccddeeff", 3000 * MIB,
-                                             30, false, LEVEL_LIBRARY, LEVEL_NONE}};
+                                             30, false, LEVEL_LIBRARY, LEVEL_NONE, false}};
 
 static unsigned slot(unsigned number)
 {

@@ -31,9 +31,9 @@ TestSuite(share_terms, .init = set_up, .fini = tear_down);
 #define MIB    ((uint64_t)1 << 20)
 
 static const struct share_limit limits[] = {{CARD_A, 3000 * MIB, 30, false, LEVEL_LIBRARY,
-                                             LEVEL_NONE},
+                                             LEVEL_NONE, true},
                                             {CARD_B, 5000 * MIB, 0, false, LEVEL_LIBRARY,
-                                             LEVEL_NONE}};
+                                             LEVEL_NONE, false}};
 
 static struct terms terms_of(const struct share_limit *list, size_t n)
 {
@@ -56,11 +56,13 @@ Test(share_terms, they_say_each_cards_limits_in_order_and_leave_all_gates_open)
     cr_expect_arr_eq(t.cards[0].uuid, uuid, sizeof(uuid));
     cr_expect_eq(t.cards[0].memory_bytes, 3145728000);
     cr_expect_eq(t.cards[0].percent, 30);
+    cr_expect_eq(t.cards[0].priority, 1, "low");
     cr_expect_eq(t.cards[0].memory_level, LEVEL_LIBRARY);
     cr_expect_eq(t.cards[0].compute_level, LEVEL_NONE);
     cr_expect_eq(t.cards[0].gate, GATE_OPEN);
     cr_expect_eq(t.cards[1].uuid[0], 0xff);
     cr_expect_eq(t.cards[1].memory_bytes, 5242880000);
+    cr_expect_eq(t.cards[1].priority, 0);
 }
 
 Test(share_terms, a_card_that_cuda_could_not_name_has_none)

@@ -182,7 +182,7 @@ Test(share_wish, a_container_asks_in_one_kind_of_words)
 
 /* --- Whether the container wants a limit --- */
 
-static bool is_unlimited(const char *env)
+static void wish_with(const char *env, struct share_wish *ret)
 {
     auto_free char *text = xasprintf(
         "spec: {containers: [{name: main, resources: {limits: {" PART "}}, env: [%s]},\n"
@@ -190,10 +190,22 @@ static bool is_unlimited(const char *env)
         env);
     auto_json json_t *pod = NULL;
     auto_err struct err e = {0};
-    auto_share_wish struct share_wish w = {0};
     cr_assert_eq(yaml_load(text, strlen(text), &pod, &e), 0, "%s", err_msg(&e));
-    cr_assert_eq(share_wish_of(pod, "main", SLOT_POOL_SHARE, 1, &w, &e), 0, "%s", err_msg(&e));
+    cr_assert_eq(share_wish_of(pod, "main", SLOT_POOL_SHARE, 1, ret, &e), 0, "%s", err_msg(&e));
+}
+
+static bool is_unlimited(const char *env)
+{
+    auto_share_wish struct share_wish w = {0};
+    wish_with(env, &w);
     return w.is_unlimited;
+}
+
+static bool is_capped(const char *env)
+{
+    auto_share_wish struct share_wish w = {0};
+    wish_with(env, &w);
+    return w.is_capped;
 }
 
 Test(share_wish, a_container_says_in_hamis_words_that_it_wants_no_limit)
@@ -206,4 +218,17 @@ Test(share_wish, a_container_says_in_hamis_words_that_it_wants_no_limit)
                   "to Go it is no truth");
     cr_expect_not(is_unlimited("{name: CUDA_DISABLE_CONTROL, valueFrom: {fieldRef: {}}}"));
     cr_expect_not(is_unlimited("3, {name: 4, value: 'true'}"));
+}
+
+Test(share_wish, a_container_says_in_hamis_words_that_it_wants_no_more_compute_than_it_asks_for)
+{
+    cr_expect_not(is_capped(""));
+    cr_expect(is_capped("{name: GPU_CORE_UTILIZATION_POLICY, value: force}"));
+    cr_expect(is_capped("{name: GPU_CORE_UTILIZATION_POLICY, value: FORCE}"));
+    cr_expect_not(is_capped("{name: GPU_CORE_UTILIZATION_POLICY, value: default}"));
+    cr_expect_not(is_capped("{name: GPU_CORE_UTILIZATION_POLICY, value: disable}"));
+    cr_expect_not(is_capped("{name: GPU_CORE_UTILIZATION_POLICY, valueFrom: {fieldRef: {}}}"));
+    cr_expect_not(is_capped("{name: GPU_CORE_UTILIZATION_POLICY, value: force},"
+                            "{name: GPU_CORE_UTILIZATION_POLICY, value: default}"),
+                  "the last one holds");
 }

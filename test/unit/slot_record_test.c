@@ -120,16 +120,18 @@ Test(slot_record, what_a_killed_agent_did_not_write_whole_is_removed)
 }
 
 /* An older release passes it over; what an older release wrote has none. */
-Test(slot_record, the_level_of_a_limited_share_is_kept)
+Test(slot_record, what_a_limited_share_is_held_to_is_kept)
 {
     auto_slot_record struct slot_record r = sample();
     auto_slot_record struct slot_record again = {0};
     r.memory_level = API_LEVEL_LIBRARY;
+    r.is_capped = r.is_low = true;
     cr_assert_eq(slot_record_write(dir, &r, NULL), 0);
     auto_free char *text = stored();
     cr_expect(strstr(text, "\"memoryLevel\":\"library\""), "%s", text);
     cr_assert_eq(slot_record_read(dir, SLOT, &again, NULL), 0);
     cr_expect_eq(again.memory_level, API_LEVEL_LIBRARY);
+    cr_expect(again.is_capped && again.is_low);
 }
 
 #define KNOWN                                                                                      \
