@@ -193,12 +193,13 @@ static bool take_most(struct pool *p, uint64_t bytes)
     return take_room(p, bytes);
 }
 
-/* Without room for a slab an allocation may still fit into what the pool has. Where that is in
+/* Without room for a slab a small allocation may still fit into what the pool has. Where that is in
  * pieces which are too small, the pool has a slab too many until it is undone: one process of the
- * container at a time tries, and nobody while another one's is there. */
+ * container at a time tries, and nobody while another one's is there. What is larger has a slab of
+ * its own, which was trimmed if it was free. */
 static bool begin_trial(struct pool *p, uint64_t bytes)
 {
-    if (lacks(p, bytes) != 0)
+    if (bytes >= SLAB || lacks(p, bytes) != 0)
         return false;
     share_trial_begin();
     is_trial = share_take(p->card, 0);
