@@ -2,10 +2,15 @@
 /* CUDA's devices and contexts, as cards of the container's share. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "limiter/cuda_abi.h"
 
 /* Reads the devices. After the real cuInit. */
 void devices_read(void);
+
+/* How many devices there are. */
+int devices_count(void);
 
 /* The device's card in the share's terms; -1: it is none of the share's. */
 int card_of_device(CUdevice device);
@@ -14,6 +19,7 @@ int card_of_device(CUdevice device);
 struct here {
     CUcontext context;
     int card;
+    bool is_unknown; /* the context; it may end without a word */
 };
 /* INVALID_CONTEXT and others as the real library has them; NOT_INITIALIZED while this process has no share. */
 CUresult here_now(struct here *ret);

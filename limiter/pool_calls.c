@@ -30,12 +30,20 @@ static CUresult end(struct pool *p, CUresult rc, const CUdeviceptr *pointer, siz
     return rc;
 }
 
-/* What is captured takes memory when its graph is launched. */
+/* What is captured takes memory when its graph is launched, but where another thread has ended the
+ * capture before. */
 #define ALLOCATE(which, stream, call)                                                              \
     if (!share_is_attached())                                                                      \
         return CUDA_ERROR_NOT_INITIALIZED;                                                         \
-    if (streams_is_captured(stream))                                                               \
-        return call;                                                                               \
+    if (streams_is_captured(stream)) {                                                             \
+        CUresult captured = call;                                                                  \
+        if (captured != CUDA_SUCCESS || streams_is_captured(stream))                               \
+            return captured;                                                                       \
+        pools_lock();                                                                              \
+        captured = end(which, captured, pointer, bytes, stream);                                   \
+        pools_unlock();                                                                            \
+        return captured;                                                                           \
+    }                                                                                              \
     pools_lock();                                                                                  \
     struct pool *p = which;                                                                        \
     CUresult rc = pools_begin(p, bytes) ? call : CUDA_ERROR_OUT_OF_MEMORY;                         \

@@ -5,6 +5,7 @@
 
 #include "limiter/device.h"
 #include "limiter/ledger.h"
+#include "limiter/live_contexts.h"
 #include "limiter/overhead.h"
 #include "limiter/real.h"
 #include "limiter/share.h"
@@ -22,11 +23,13 @@ struct pool {
     bool live;
     bool is_destroyed; /* what it has stays until all that is allocated of it is freed */
     uint64_t taken;
+    uint64_t pending;   /* of these, for launches that are about to be given to the card */
     uint64_t allocated; /* (atomic) */
 };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static struct pool pools[MAX_POOLS];
+static struct pool too_many = {.card = -1}; /* stands for one that there is no place for */
 static unsigned int reach;
 
 static void forget_after_fork(void)
@@ -105,12 +108,31 @@ static uint64_t allocated(const struct pool *p)
     return __atomic_load_n(&p->allocated, __ATOMIC_ACQUIRE);
 }
 
-/* Of one that was destroyed nothing can be asked. */
+static bool is_done(CUcontext context, void *arg)
+{
+    (void)arg;
+    return also.cuCtxSetCurrent(context) == CUDA_SUCCESS && streams_are_done(context);
+}
+
+/* All work of a card, with what it frees. */
+static bool all_is_done(int card)
+{
+    CUcontext before = NULL;
+    int mode = streams_relax();
+    (void)also.cuCtxGetCurrent(&before);
+    bool done = live_contexts_all(card, is_done, /* arg= */ NULL);
+    (void)also.cuCtxSetCurrent(before);
+    streams_tighten(mode);
+    return done;
+}
+
+/* Of one that was destroyed nothing can be asked: it has what it had until everything of it was freed,
+ * and the streams have got there. */
 static uint64_t reserved(const struct pool *p)
 {
-    if (p->is_destroyed)
-        return allocated(p) != 0 ? p->taken : 0;
-    return ask(p, /* used= */ false);
+    if (!p->is_destroyed)
+        return ask(p, /* used= */ false) + p->pending;
+    return allocated(p) != 0 || !all_is_done(p->card) ? p->taken : 0;
 }
 
 /* False: it has more than there is room for. That counts all the same. */
@@ -166,11 +188,11 @@ static uint64_t lacks(const struct pool *p, uint64_t bytes)
     return bytes > spare ? bytes - spare : 0;
 }
 
-/* Takes what the pool may reserve more; where there is no room for that, what it will at least. */
+/* Takes what the pool will at least reserve more. What it reserves besides shows afterwards. */
 static bool take(struct pool *p, uint64_t bytes)
 {
     (void)settle(p);
-    uint64_t more = bytes;
+    uint64_t more = lacks(p, bytes);
     if (!share_take(p->card, more)) {
         trim_all();
         more = lacks(p, bytes);
@@ -190,13 +212,30 @@ void pools_settle(void)
     pools_unlock();
 }
 
-bool pools_take_for_graph(int card, CUdevice device, uint64_t bytes)
+/* What is pending is nobody's spare. */
+bool pools_graph_begin(const struct pools_graph *g)
 {
+    if (g->card < 0)
+        return true;
     pools_lock();
-    struct pool *p = card < 0 ? NULL : find_or_add(NULL, device);
-    bool ok = card < 0 || (p != NULL && take(p, bytes));
+    struct pool *p = find_or_add(NULL, g->device);
+    bool ok = p != NULL && take(p, p->pending + g->bytes);
+    if (ok)
+        p->pending += g->bytes;
     pools_unlock();
     return ok;
+}
+
+void pools_graph_end(const struct pools_graph *g)
+{
+    if (g->card < 0)
+        return;
+    pools_lock();
+    struct pool *p = find(NULL, g->device);
+    if (p != NULL)
+        p->pending -= g->bytes;
+    settle_all();
+    pools_unlock();
 }
 
 /* Of the device whose pool it is; -1: of none, or imported, which its exporter counts. */
@@ -215,7 +254,11 @@ static CUdevice device_of_pool(CUmemoryPool pool)
 struct pool *pools_known(CUmemoryPool handle)
 {
     struct pool *p = find(handle, 0);
-    return p != NULL || handle == NULL ? p : add(handle, device_of_pool(handle));
+    CUdevice device = p == NULL && handle != NULL ? device_of_pool(handle) : -1;
+    if (p != NULL || card_of_device(device) < 0)
+        return p;
+    p = add(handle, device);
+    return p != NULL ? p : &too_many;
 }
 
 /* A stream's is that of its device, which need not be the current context's. */
@@ -244,7 +287,7 @@ struct pool *pools_of_stream(CUstream stream)
 
 bool pools_add(CUmemoryPool handle, CUdevice device)
 {
-    return add(handle, device) != NULL;
+    return card_of_device(device) < 0 || add(handle, device) != NULL;
 }
 
 void pools_destroyed(CUmemoryPool handle)
@@ -253,21 +296,22 @@ void pools_destroyed(CUmemoryPool handle)
     if (p == NULL)
         return;
     p->is_destroyed = true;
-    p->live = p->card >= 0;
     (void)settle(p);
 }
 
 bool pools_begin(struct pool *p, uint64_t bytes)
 {
-    if (p == NULL || p->card < 0)
+    if (p == NULL)
         return true;
+    if (p == &too_many)
+        return false;
     overhead_follow(p->card);
     return take(p, bytes);
 }
 
 bool pools_end(struct pool *p)
 {
-    return p == NULL || settle(p);
+    return p == NULL || p == &too_many || settle(p);
 }
 
 /* --- Allocations, by the number of their pool --- */
@@ -285,7 +329,7 @@ static void put(uint64_t number, CUdeviceptr pointer, uint64_t bytes)
 
 void pools_allocated(struct pool *p, CUdeviceptr pointer, uint64_t bytes)
 {
-    if (p == NULL || p->card < 0)
+    if (p == NULL)
         return;
     (void)__atomic_fetch_add(&p->allocated, bytes, __ATOMIC_RELEASE);
     put((uint64_t)(p - pools) + 1, pointer, bytes);
