@@ -119,9 +119,9 @@ static CUresult end_piece(const struct charge *c, CUresult rc, uint64_t address)
     const struct piece p = piece_of(c);
     if (rc == CUDA_SUCCESS && pieces_add(&p, address))
         return rc;
+    pieces_refused(&p);
     if (rc == CUDA_SUCCESS)
         (void)real.cuMemFree_v2(address);
-    pieces_refused(&p);
     return rc != CUDA_SUCCESS ? rc : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -147,7 +147,7 @@ CUresult charge_begin(struct charge *c, enum ledger_kind kind, uint64_t bytes)
     struct here here;
     CUresult rc = here_now(&here);
     *c = (struct charge){.bytes = bytes,
-                         .context = (uint64_t)(uintptr_t)here.context,
+                         .context = here.is_unknown ? 0 : (uint64_t)(uintptr_t)here.context,
                          .card = rc == CUDA_SUCCESS ? here.card : -1,
                          .kind = (uint8_t)kind};
     return rc == CUDA_SUCCESS ? begin(c) : rc;

@@ -102,8 +102,8 @@ static CUresult retain(CUcontext *context, CUdevice device)
     int card = card_of_device(device);
     if (card < 0)
         return real.cuDevicePrimaryCtxRetain(context, device);
-    CUresult rc = is_active(device) ? real.cuDevicePrimaryCtxRetain(context, device)
-                                    : retain_new(context, device, card);
+    CUresult rc = primaries[device].context != NULL ? real.cuDevicePrimaryCtxRetain(context, device)
+                                                    : retain_new(context, device, card);
     primaries[device].retains += rc == CUDA_SUCCESS;
     return rc;
 }
@@ -200,7 +200,15 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 #define LET_GO(device, call)                                                                       \
     CUcontext context = leave(primary_of(device));                                                 \
     CUresult rc = call;                                                                            \
-    return unlock(left(rc, context, !is_active(device)))
+    return unlock(left_primary(rc, context, device))
+
+static CUresult left_primary(CUresult rc, CUcontext context, CUdevice device)
+{
+    bool ended = !is_active(device);
+    if (rc == CUDA_SUCCESS && ended && context != NULL)
+        primaries[device].context = NULL;
+    return left(rc, context, ended);
+}
 
 /* A context that somebody else has retained, too, stays as it is. */
 #define RELEASE(device, call)                                                                      \

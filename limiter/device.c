@@ -12,6 +12,7 @@ enum { MAX_DEVICES = 64 };
 
 /* Written once, before any context can be made; until then no device is one of the share's. */
 static int8_t cards[MAX_DEVICES] = {[0 ... MAX_DEVICES - 1] = -1};
+static int count;
 static bool is_alone; /* there is one device */
 static bool is_read;  /* atomic */
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
@@ -36,6 +37,7 @@ static CUresult read_all(void)
     CUresult rc = also.cuDeviceGetCount(&n);
     for (int i = 0; i < n && rc == CUDA_SUCCESS; i++)
         rc = read_one(i);
+    count = n < MAX_DEVICES ? n : MAX_DEVICES;
     is_alone = n == 1;
     __atomic_store_n(&is_read, rc == CUDA_SUCCESS, __ATOMIC_RELEASE);
     return rc;
@@ -57,37 +59,42 @@ bool devices_are_ready(void)
     return share_is_attached() && __atomic_load_n(&is_read, __ATOMIC_ACQUIRE);
 }
 
+int devices_count(void)
+{
+    return count;
+}
+
 int card_of_device(CUdevice device)
 {
     return device >= 0 && device < MAX_DEVICES ? cards[device] : -1;
 }
 
-/* A context that was not made by calls that we know (of graphics, say) may be of any device. */
-static CUresult ask(struct here *ret)
+/* A context that was not made by calls that we know (of graphics, green ones) may be of any device,
+ * and when it ends is not known. */
+static CUresult look_up(struct here *ret)
 {
     CUdevice device = 0;
-    CUresult rc = also.cuCtxGetCurrent(&ret->context);
-    int known = rc == CUDA_SUCCESS ? live_contexts_card(ret->context) : LIVE_CONTEXTS_UNKNOWN;
+    int known = live_contexts_card(ret->context);
     if (known != LIVE_CONTEXTS_UNKNOWN) {
         ret->card = known;
-        return rc;
+        return CUDA_SUCCESS;
     }
-    if (rc == CUDA_SUCCESS)
-        rc = also.cuCtxGetDevice(&device);
+    CUresult rc = also.cuCtxGetDevice(&device);
     if (rc == CUDA_SUCCESS)
         ret->card = card_of_device(device);
+    ret->is_unknown = true;
     return rc;
 }
 
-/* With one device and one context there is nothing to ask: a thread without a context is refused by
- * the call itself. */
+/* With one device its card is known; a thread without a context is refused by the call itself. */
 CUresult here_now(struct here *ret)
 {
-    *ret = (struct here){.context = live_contexts_only(), .card = -1};
+    *ret = (struct here){.card = -1};
     if (!devices_are_ready())
         return CUDA_ERROR_NOT_INITIALIZED;
-    if (!is_alone || ret->context == NULL)
-        return ask(ret);
+    CUresult rc = also.cuCtxGetCurrent(&ret->context);
+    if (rc != CUDA_SUCCESS || !is_alone || ret->context != live_contexts_only())
+        return rc == CUDA_SUCCESS ? look_up(ret) : rc;
     ret->card = cards[0];
     return CUDA_SUCCESS;
 }

@@ -79,20 +79,45 @@ static struct flight *find(CUcontext context, struct stream_key key)
     return NULL;
 }
 
+static bool is_past(struct flight *f)
+{
+    if (f->done != f->given && is_done(f->ring[(f->given - 1) % RING]))
+        f->done = f->given;
+    return f->done == f->given;
+}
+
+/* A free one; else one of the same context, whose events are of use, that has nothing in flight. */
+static struct flight *find_room(CUcontext context)
+{
+    for (unsigned int i = 0; i < reach; i++) {
+        if (flights[i].context == NULL)
+            return &flights[i];
+    }
+    if (reach < MAX_FLIGHTS)
+        return &flights[reach++];
+    for (unsigned int i = 0; i < MAX_FLIGHTS; i++) {
+        if (flights[i].context == context && is_past(&flights[i]))
+            return &flights[i];
+    }
+    return NULL;
+}
+
 static struct flight *find_or_add(int card, CUcontext context, struct stream_key key)
 {
     struct flight *f = find(context, key);
-    unsigned int i = 0;
     if (f != NULL)
         return f;
-    while (i < reach && flights[i].context != NULL)
-        i++;
-    if (i == MAX_FLIGHTS)
+    f = find_room(context);
+    if (f == NULL)
         return NULL;
-    reach = i >= reach ? i + 1 : reach;
-    flights[i] =
-        (struct flight){.context = context, .key = key, .card = card, .depth = DEPTH_FIRST};
-    return &flights[i];
+    f->context = context;
+    f->key = key;
+    f->card = card;
+    f->given = f->done = 0;
+    f->depth = DEPTH_FIRST;
+    f->piece_ns = f->seen_ns = 0;
+    f->stuck = NULL;
+    return f;
 }
 
 static bool record(struct flight *f)
@@ -171,53 +196,30 @@ void flight_wait(CUcontext context, CUstream stream, CUevent oldest, bool (*goes
 
 /* --- For who answers the agent --- */
 
-struct mark {
-    CUcontext context;
-    int card;
-};
-
-static void mark_stream(CUstream stream, void *arg)
+static bool is_context_done(CUcontext context, void *arg)
 {
-    const struct mark *m = arg;
-    struct flight *f = find_or_add(m->card, m->context, stream_key(stream));
-    if (f != NULL)
-        (void)record(f);
+    (void)arg;
+    return also.cuCtxSetCurrent(context) != CUDA_SUCCESS || streams_are_done(context);
 }
 
-static void mark_context(CUcontext context, void *arg)
+/* The streams are asked, and who has given the last piece in a stream of its own thread's. */
+static bool is_empty(int card)
 {
-    struct mark m = {.context = context, .card = *(const int *)arg};
-    if (also.cuCtxSetCurrent(context) == CUDA_SUCCESS)
-        streams_each(context, mark_stream, &m);
-}
-
-void flight_mark(int card)
-{
-    lock();
-    live_contexts_each(card, mark_context, &card);
-    (void)also.cuCtxSetCurrent(NULL);
-    unlock();
-}
-
-static bool is_empty(struct flight *f)
-{
-    unsigned int given = f->given;
-    if (f->done == given)
-        return true;
-    if (also.cuCtxSetCurrent(f->context) == CUDA_SUCCESS && !is_done(f->ring[(given - 1) % RING]))
+    if (!live_contexts_all(card, is_context_done, /* arg= */ NULL))
         return false;
-    f->done = given;
+    for (unsigned int i = 0; i < reach; i++) {
+        struct flight *f = &flights[i];
+        if (f->context != NULL && f->card == card && f->key.tid != 0 &&
+            also.cuCtxSetCurrent(f->context) == CUDA_SUCCESS && !is_past(f))
+            return false;
+    }
     return true;
 }
 
 bool flight_is_empty(int card)
 {
-    bool empty = true;
     lock();
-    for (unsigned int i = 0; i < reach && empty; i++) {
-        if (flights[i].context != NULL && flights[i].card == card)
-            empty = is_empty(&flights[i]);
-    }
+    bool empty = is_empty(card);
     (void)also.cuCtxSetCurrent(NULL);
     unlock();
     return empty;

@@ -22,12 +22,8 @@ CUevent flight_add(int card, CUcontext context, CUstream stream);
 void flight_wait(CUcontext context, CUstream stream, CUevent oldest, bool (*goes_on)(int card),
                  int card);
 
-/* Knows of all work that the contexts of a card have been given. The calling thread's context is
- * another one afterwards. */
-void flight_mark(int card);
-
-/* True when all work that is known has been done. The calling thread's context is another one
- * afterwards. */
+/* True when all work of the card's contexts has been done, as far as their streams are known. The
+ * calling thread's context is another one afterwards. */
 bool flight_is_empty(int card);
 
 /* The context is about to end, and its events with it. */

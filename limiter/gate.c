@@ -24,6 +24,8 @@ static const struct timespec idle_time = {.tv_nsec = 1000000};
 static const struct timespec short_time = {.tv_nsec = 100000};
 /* An agent that says nothing for so long is gone (region.h). */
 #define AWAY_NS MONO_S
+/* How long it is not told again after it did not hear. */
+#define UNHEARD_NS (100 * MONO_MS)
 /* How often one looks whether the card is done. */
 #define LOOK_MIN_NS (20 * MONO_MS / 1000)
 #define LOOK_MAX_NS (200 * MONO_MS / 1000)
@@ -33,10 +35,11 @@ static struct {
     uint32_t entering; /* pieces of work between gate_enter and gate_leave */
     uint32_t waiting;
     uint32_t launches;
-    uint32_t told;      /* the turn of which WANT was said last */
-    uint32_t idle;      /* the turn of which IDLE was said */
-    uint32_t away_beat; /* the beat at which the agent was taken for gone ... */
-    bool away;          /* ... if it was */
+    uint32_t told;       /* the turn of which WANT was said last */
+    uint32_t idle;       /* the turn of which IDLE was said */
+    uint64_t unheard_ns; /* when a word of TELL was not heard */
+    uint32_t away_beat;  /* the beat at which the agent was taken for gone ... */
+    bool away;           /* ... if it was */
     bool served;
 } cards[REGION_MAX_CARDS];
 
@@ -89,6 +92,17 @@ static bool want(int card, uint32_t turn)
         return true;
     store(&cards[card].told, NO_TURN);
     return false;
+}
+
+/* Work goes on meanwhile: an agent that does not hear is not told at each launch. */
+static void tell_first(int card, uint32_t turn)
+{
+    uint64_t *unheard = &cards[card].unheard_ns;
+    if (load(&cards[card].told) == turn ||
+        mono_ns() - __atomic_load_n(unheard, __ATOMIC_RELAXED) < UNHEARD_NS)
+        return;
+    if (!want(card, turn))
+        __atomic_store_n(unheard, mono_ns(), __ATOMIC_RELAXED);
 }
 
 /* Who has said IDLE in this turn has work again. */
@@ -165,7 +179,7 @@ static uint32_t try_to_pass(int card, uint32_t seen, uint32_t *ret_turn)
     uint32_t gate = load(&t->gate), turn = load(&t->turn);
     *ret_turn = turn;
     if (gate == GATE_TELL)
-        (void)want(card, turn);
+        tell_first(card, turn);
     if (gate == GATE_TURN)
         want_again(card, turn);
     if (gate == GATE_CLOSED && is_away(card, seen))
@@ -240,7 +254,6 @@ static bool drain(int card, uint32_t turn)
     uint64_t look = LOOK_MIN_NS;
     while ((entering = load(&cards[card].entering)) != 0 && is_turn(card, turn))
         wait_for_change(&cards[card].entering, entering, &short_time);
-    flight_mark(card);
     while (is_turn(card, turn) && !flight_is_empty(card)) {
         raw_sleep(look);
         look = look < LOOK_MAX_NS ? look + look / 2 : look;
@@ -251,7 +264,6 @@ static bool drain(int card, uint32_t turn)
 struct server {
     int card;
     uint32_t answered; /* the closed turn that was answered last */
-    uint32_t settled;  /* the turn before which nothing was in flight that is not known */
     uint32_t launches; /* as they were when one last looked */
     bool is_drained;   /* the answer was DRAINED: perhaps there is more to do */
 };
@@ -266,20 +278,22 @@ static bool has_launched(struct server *s)
 
 /* A program that has given the card work will have more, as a rule, as soon as that is done: whether
  * it is idle is told a little later. */
-static void answer_closed(struct server *s, uint32_t turn)
+/* False: the agent did not hear it. */
+static bool answer_closed(struct server *s, uint32_t turn)
 {
     if (!drain(s->card, turn))
-        return;
+        return true;
     s->is_drained = load(&cards[s->card].launches) != 0 || load(&cards[s->card].waiting) != 0;
-    (void)share_tell(s->is_drained ? SHARE_DRAINED : SHARE_IDLE, s->card, turn);
+    return share_tell(s->is_drained ? SHARE_DRAINED : SHARE_IDLE, s->card, turn);
 }
 
 /* True while one has to look again soon. */
 static bool watch_closed(struct server *s, uint32_t turn)
 {
     if (s->answered != turn) {
+        if (!answer_closed(s, turn))
+            return true;
         s->answered = turn;
-        answer_closed(s, turn);
         return s->is_drained;
     }
     if (s->is_drained && load(&cards[s->card].waiting) == 0)
@@ -288,30 +302,30 @@ static bool watch_closed(struct server *s, uint32_t turn)
     return false;
 }
 
-/* What went through the open gate is not known: before one tells when nothing is in flight it has to
- * be. */
-static void settle(struct server *s, uint32_t turn)
-{
-    if (s->settled == turn)
-        return;
-    if (s->answered + 1 != turn)
-        flight_mark(s->card);
-    s->settled = turn;
-    (void)has_launched(s);
-}
-
 static bool has_work(struct server *s)
 {
     return has_launched(s) || load(&cards[s->card].entering) != 0 || !flight_is_empty(s->card);
 }
 
+/* It is noted before one looks again: who launches meanwhile either is seen here, or sees it and
+ * says that there is work (want_again). */
+static void give_turn_back(int card, uint32_t turn)
+{
+    uint32_t said = turn;
+    uint32_t launches = load(&cards[card].launches);
+    store(&cards[card].idle, turn);
+    bool more = load(&cards[card].entering) != 0 || load(&cards[card].launches) != launches;
+    if (!more)
+        (void)share_tell(SHARE_IDLE, card, turn);
+    else
+        (void)__atomic_compare_exchange_n(&cards[card].idle, &said, NO_TURN, false,
+                                          __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
 static bool watch_turn(struct server *s, uint32_t turn)
 {
-    settle(s, turn);
-    if (load(&cards[s->card].idle) != turn && !has_work(s) && is_turn(s->card, turn)) {
-        store(&cards[s->card].idle, turn);
-        (void)share_tell(SHARE_IDLE, s->card, turn);
-    }
+    if (load(&cards[s->card].idle) != turn && !has_work(s) && is_turn(s->card, turn))
+        give_turn_back(s->card, turn);
     return true;
 }
 
@@ -326,7 +340,7 @@ static bool serve_once(struct server *s)
 
 static void *serve(void *card)
 {
-    struct server s = {.card = (int)(intptr_t)card, .answered = NO_TURN, .settled = NO_TURN};
+    struct server s = {.card = (int)(intptr_t)card, .answered = NO_TURN};
     (void)share_tell(SHARE_SERVES, s.card, /* turn= */ 0);
     int relaxed = 2; /* a capture in another thread is not ended by what this one waits for */
     (void)also.cuThreadExchangeStreamCaptureMode(&relaxed);

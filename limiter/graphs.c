@@ -14,30 +14,34 @@
 #include "limiter/real.h"
 #include "limiter/streams.h"
 
-enum { NODE_GRAPH = 4, NODE_ALLOCATION = 10, MAX_DEPTH = 8 };
+enum { NODE_GRAPH = 4, NODE_ALLOCATION = 10, MAX_DEPTH = 64, MAX_DEVICES = 64 };
 
 /* A flag of cuGraphInstantiateWithParams alone. */
 #define UPLOAD UINT64_C(2)
 
-/* What one launch allocates, and where. A graph allocates on one device as a rule; of one with more
- * the sum counts on the first. */
+/* What one launch allocates of each device. Nodes that do not stand at the same time count, too. */
 struct needs {
-    uint64_t bytes;
-    CUdevice device;
+    uint64_t bytes[MAX_DEVICES];
+    int reach; /* devices from here on have nothing */
 };
 
 static CUresult add_graph(CUgraph graph, unsigned int depth, struct needs *ret);
+
+static void add_bytes(struct needs *n, CUdevice device, uint64_t bytes)
+{
+    if (device < 0 || device >= MAX_DEVICES)
+        return;
+    if (__builtin_add_overflow(n->bytes[device], bytes, &n->bytes[device]))
+        n->bytes[device] = UINT64_MAX;
+    n->reach = device >= n->reach ? device + 1 : n->reach;
+}
 
 static CUresult add_allocation(CUgraphNode node, struct needs *ret)
 {
     struct alloc_node a = {0};
     CUresult rc = also.cuGraphMemAllocNodeGetParams(node, &a);
-    if (rc != CUDA_SUCCESS || a.pool.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return rc;
-    if (ret->bytes == 0)
-        ret->device = a.pool.location.id;
-    if (__builtin_add_overflow(ret->bytes, a.bytes, &ret->bytes))
-        ret->bytes = UINT64_MAX;
+    if (rc == CUDA_SUCCESS && a.pool.location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+        add_bytes(ret, a.pool.location.id, a.bytes);
     return rc;
 }
 
@@ -70,51 +74,112 @@ static CUresult add_nodes(CUgraph graph, size_t n, unsigned int depth, struct ne
 static CUresult add_graph(CUgraph graph, unsigned int depth, struct needs *ret)
 {
     size_t n = 0;
-    if (depth > MAX_DEPTH)
+    if (depth > MAX_DEPTH) {
+        for (CUdevice i = 0; i < devices_count(); i++)
+            add_bytes(ret, i, UINT64_MAX); /* nobody has looked so deep */
         return CUDA_SUCCESS;
+    }
     CUresult rc = also.cuGraphGetNodes(graph, NULL, &n);
     return rc == CUDA_SUCCESS && n != 0 ? add_nodes(graph, n, depth, ret) : rc;
 }
 
-static uint64_t key_of(CUgraphExec exec)
+/* --- What is noted of an executable graph: for each device an entry of the ledger. Nothing is taken
+ * for it. --- */
+
+static uint64_t key_of(CUgraphExec exec, CUdevice device)
 {
-    return (uint64_t)(uintptr_t)exec;
+    return (uint64_t)(uintptr_t)exec ^ (uint64_t)device << 56U;
 }
 
-/* The ledger's entry of an executable graph has what a launch needs; nothing is taken for it. */
-static void note(const struct needs *needs, CUgraphExec exec)
+static void put(const struct needs *needs, CUgraphExec exec)
 {
-    if (needs->bytes == 0)
-        return;
-    const struct ledger_entry e = {.key = key_of(exec),
-                                   .bytes = needs->bytes,
-                                   .kind = LEDGER_GRAPH,
-                                   .card = (int8_t)card_of_device(needs->device),
-                                   .device = (int16_t)needs->device,
-                                   .holds = 1};
-    ledger_put(&e);
+    for (int i = 0; i < needs->reach; i++) {
+        const struct ledger_entry e = {.key = key_of(exec, i),
+                                       .bytes = needs->bytes[i],
+                                       .kind = LEDGER_GRAPH,
+                                       .card = (int8_t)card_of_device(i),
+                                       .device = (int16_t)i,
+                                       .holds = 1};
+        if (needs->bytes[i] != 0)
+            ledger_put(&e);
+    }
 }
 
-/* One that is uploaded at once takes its memory now. */
+/* One of which that cannot be told may not be launched. */
+static CUresult note(CUgraph graph, CUgraphExec exec)
+{
+    struct needs needs = {0};
+    CUresult rc = add_graph(graph, 0, &needs);
+    if (rc == CUDA_SUCCESS)
+        put(&needs, exec);
+    else
+        (void)real.cuGraphExecDestroy(exec);
+    return rc;
+}
+
+static struct needs noted(CUgraphExec exec)
+{
+    struct needs needs = {0};
+    struct ledger_entry e;
+    for (int i = 0; i < devices_count(); i++) {
+        if (ledger_hold(LEDGER_GRAPH, key_of(exec, i), 0, &e) > 0)
+            add_bytes(&needs, i, e.bytes);
+    }
+    return needs;
+}
+
+static void forget(CUgraphExec exec)
+{
+    struct ledger_entry e;
+    for (int i = 0; i < devices_count(); i++)
+        (void)ledger_take(LEDGER_GRAPH, key_of(exec, i), &e);
+}
+
+/* --- Taking --- */
+
+static struct pools_graph part_of(const struct needs *n, CUdevice device)
+{
+    return (struct pools_graph){.device = device,
+                                .card = n->bytes[device] != 0 ? card_of_device(device) : -1,
+                                .bytes = n->bytes[device]};
+}
+
+static void end(const struct needs *n, int reach)
+{
+    for (int i = 0; i < reach; i++) {
+        const struct pools_graph part = part_of(n, i);
+        pools_graph_end(&part);
+    }
+}
+
+static bool begin(const struct needs *n)
+{
+    for (int i = 0; i < n->reach; i++) {
+        const struct pools_graph part = part_of(n, i);
+        if (pools_graph_begin(&part))
+            continue;
+        end(n, i);
+        return false;
+    }
+    return true;
+}
+
+/* --- The calls --- */
+
+/* One that is uploaded at once takes its memory now. What another thread adds to the graph meanwhile
+ * is seen afterwards. */
 #define INSTANTIATE(exec, graph, flags, call)                                                      \
     struct needs needs = {0};                                                                      \
-    CUresult rc = add_graph(graph, 0, &needs);                                                     \
+    CUresult rc = ((flags)&UPLOAD) != 0 ? add_graph(graph, 0, &needs) : CUDA_SUCCESS;              \
     if (rc != CUDA_SUCCESS)                                                                        \
         return rc;                                                                                 \
-    bool uploads = ((flags)&UPLOAD) != 0 && needs.bytes != 0;                                      \
-    if (uploads && !pools_take_for_graph(card_of_device(needs.device), needs.device, needs.bytes)) \
+    if (!begin(&needs))                                                                            \
         return CUDA_ERROR_OUT_OF_MEMORY;                                                           \
     rc = call;                                                                                     \
     if (rc == CUDA_SUCCESS)                                                                        \
-        note(&needs, *(exec));                                                                     \
-    return settle(rc, uploads)
-
-static CUresult settle(CUresult rc, bool allocates)
-{
-    if (allocates)
-        pools_settle();
-    return rc;
-}
+        rc = note(graph, *(exec));                                                                 \
+    end(&needs, needs.reach);                                                                      \
+    return rc
 
 CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *text,
                             size_t bytes)
@@ -153,30 +218,27 @@ CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph, voi
 
 CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
-    struct ledger_entry e;
-    (void)ledger_take(LEDGER_GRAPH, key_of(exec), &e);
-    return real.cuGraphExecDestroy(exec);
-}
-
-/* --- Launches --- */
-
-static bool take(CUgraphExec exec, bool *ret_allocates)
-{
-    struct ledger_entry e;
-    *ret_allocates = ledger_hold(LEDGER_GRAPH, key_of(exec), 0, &e) > 0;
-    return !*ret_allocates || pools_take_for_graph(e.card, e.device, e.bytes);
+    const struct needs needs = noted(exec);
+    forget(exec);
+    CUresult rc = real.cuGraphExecDestroy(exec);
+    if (rc != CUDA_SUCCESS)
+        put(&needs, exec);
+    return rc;
 }
 
 /* In a stream that is captured it becomes a part of another graph. */
 #define RUN(exec, stream, call)                                                                    \
     struct gate_pass pass = {.card = -1};                                                          \
-    bool allocates = false;                                                                        \
     if (streams_is_captured(stream))                                                               \
         return call;                                                                               \
+    const struct needs needs = noted(exec);                                                        \
     if (!gate_is_open())                                                                           \
         gate_enter(&pass, stream);                                                                 \
-    CUresult rc = take(exec, &allocates) ? call : CUDA_ERROR_OUT_OF_MEMORY;                        \
-    return settle(gate_leave(&pass, rc), allocates)
+    bool has_room = begin(&needs);                                                                 \
+    CUresult rc = gate_leave(&pass, has_room ? call : CUDA_ERROR_OUT_OF_MEMORY);                   \
+    if (has_room)                                                                                  \
+        end(&needs, needs.reach);                                                                  \
+    return rc
 
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {

@@ -88,12 +88,14 @@ void live_contexts_remove(CUcontext context)
     (void)pthread_mutex_unlock(&mu);
 }
 
-void live_contexts_each(int card, void (*fn)(CUcontext context, void *arg), void *arg)
+bool live_contexts_all(int card, bool (*fn)(CUcontext context, void *arg), void *arg)
 {
+    bool all = true;
     (void)pthread_mutex_lock(&mu);
-    for (unsigned int i = 0; i < MAX_CONTEXTS; i++) {
+    for (unsigned int i = 0; i < MAX_CONTEXTS && all; i++) {
         if (contexts[i].context != NULL && contexts[i].card == card)
-            fn(contexts[i].context, arg);
+            all = fn(contexts[i].context, arg);
     }
     (void)pthread_mutex_unlock(&mu);
+    return all;
 }

@@ -3,6 +3,8 @@
  * more. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "limiter/cuda_abi.h"
 
 void live_contexts_add(CUcontext context, int card);
@@ -16,5 +18,6 @@ enum { LIVE_CONTEXTS_UNKNOWN = -2 };
 /* The card of a context. */
 int live_contexts_card(CUcontext context);
 
-/* Those of a card. None is removed meanwhile; fn may not come back here. */
-void live_contexts_each(int card, void (*fn)(CUcontext context, void *arg), void *arg);
+/* True where fn is true of all of a card; it is asked until it is not. None is removed meanwhile, and fn
+ * may not come back here. */
+bool live_contexts_all(int card, bool (*fn)(CUcontext context, void *arg), void *arg);

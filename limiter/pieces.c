@@ -56,7 +56,7 @@ static bool may_fit(const struct piece *p)
 }
 
 /* One process of the container at a time tries what may need a granule too many, so that the
- * container has never more than one of these. */
+ * container has never more than one of these; who would have to wait for it is refused. */
 bool pieces_begin(struct piece *p)
 {
     p->is_trial = p->card >= 0 && !take_granule(p->card);
@@ -64,8 +64,7 @@ bool pieces_begin(struct piece *p)
         return true;
     if (!may_fit(p))
         return false;
-    share_trial_begin();
-    return true;
+    return share_trial_begin();
 }
 
 void pieces_refused(const struct piece *p)
@@ -100,7 +99,8 @@ static void take_anyway(int card)
 
 static bool has_ended(uint64_t context)
 {
-    return live_contexts_card((CUcontext)(uintptr_t)context) == LIVE_CONTEXTS_UNKNOWN;
+    return context != 0 &&
+           live_contexts_card((CUcontext)(uintptr_t)context) == LIVE_CONTEXTS_UNKNOWN;
 }
 
 /* True: its granule is new, and has to be taken. A context that has ended may not have given back

@@ -38,13 +38,22 @@ static CUresult begin(CUresult rc, struct pool *p, size_t bytes)
     return rc;
 }
 
-/* What is captured takes memory when its graph is launched. */
+/* What is captured takes memory when its graph is launched, but where another thread has ended the
+ * capture before. */
 #define ALLOCATE(which, stream, call)                                                              \
     if (!devices_are_ready())                                                                      \
         return CUDA_ERROR_NOT_INITIALIZED;                                                         \
-    if (streams_is_captured(stream))                                                               \
-        return call;                                                                               \
     struct pool *p = NULL;                                                                         \
+    if (streams_is_captured(stream)) {                                                             \
+        CUresult captured = call;                                                                  \
+        if (captured != CUDA_SUCCESS || streams_is_captured(stream))                               \
+            return captured;                                                                       \
+        pools_lock();                                                                              \
+        (void)(which);                                                                             \
+        captured = end(p, captured, pointer, bytes, stream);                                       \
+        pools_unlock();                                                                            \
+        return captured;                                                                           \
+    }                                                                                              \
     pools_lock();                                                                                  \
     CUresult told = which;                                                                         \
     CUresult rc = begin(told, p, bytes);                                                           \

@@ -5,6 +5,7 @@
 
 #include "limiter/device.h"
 #include "limiter/ledger.h"
+#include "limiter/live_contexts.h"
 #include "limiter/overhead.h"
 #include "limiter/real.h"
 #include "limiter/share.h"
@@ -26,6 +27,7 @@ struct pool {
     bool live;
     bool is_destroyed; /* what it has stays until all that is allocated of it is freed */
     uint64_t taken;
+    uint64_t pending;   /* of these, for launches that are about to be given to the card */
     uint64_t allocated; /* (atomic) */
 };
 
@@ -115,12 +117,31 @@ static uint64_t allocated(const struct pool *p)
     return __atomic_load_n(&p->allocated, __ATOMIC_ACQUIRE);
 }
 
-/* Of one that was destroyed nothing can be asked. */
+static bool is_done(CUcontext context, void *arg)
+{
+    (void)arg;
+    return also.cuCtxSetCurrent(context) == CUDA_SUCCESS && streams_are_done(context);
+}
+
+/* All work of a card, with what it frees. */
+static bool all_is_done(int card)
+{
+    CUcontext before = NULL;
+    int mode = streams_relax();
+    (void)also.cuCtxGetCurrent(&before);
+    bool done = live_contexts_all(card, is_done, /* arg= */ NULL);
+    (void)also.cuCtxSetCurrent(before);
+    streams_tighten(mode);
+    return done;
+}
+
+/* Of one that was destroyed nothing can be asked: it has what it had until everything of it was freed,
+ * and the streams have got there. */
 static uint64_t reserved(const struct pool *p)
 {
-    if (p->is_destroyed)
-        return allocated(p) != 0 ? p->taken : 0;
-    return ask(p, /* used= */ false);
+    if (!p->is_destroyed)
+        return ask(p, /* used= */ false) + p->pending;
+    return allocated(p) != 0 || !all_is_done(p->card) ? p->taken : 0;
 }
 
 /* False: it has more than there is room for. That counts all the same. */
@@ -208,10 +229,14 @@ static bool begin_trial(struct pool *p, uint64_t bytes)
     return is_trial;
 }
 
-/* For a graph: of what it needs the card may have some already. */
+/* For a graph: what the card will at least reserve more. What it reserves besides shows afterwards. */
 static bool take(struct pool *p, uint64_t bytes)
 {
-    return take_most(p, bytes) || take_room(p, lacks(p, bytes));
+    (void)settle(p);
+    if (take_room(p, lacks(p, bytes)))
+        return true;
+    trim_all();
+    return take_room(p, lacks(p, bytes));
 }
 
 /* --- --- */
@@ -223,13 +248,30 @@ void pools_settle(void)
     pools_unlock();
 }
 
-bool pools_take_for_graph(int card, CUdevice device, uint64_t bytes)
+/* What is pending is nobody's spare. */
+bool pools_graph_begin(const struct pools_graph *g)
 {
+    if (g->card < 0)
+        return true;
     pools_lock();
-    struct pool *p = card < 0 ? NULL : find_or_add(NULL, device);
-    bool ok = card < 0 || (p != NULL && take(p, bytes));
+    struct pool *p = find_or_add(NULL, g->device);
+    bool ok = p != NULL && take(p, p->pending + g->bytes);
+    if (ok)
+        p->pending += g->bytes;
     pools_unlock();
     return ok;
+}
+
+void pools_graph_end(const struct pools_graph *g)
+{
+    if (g->card < 0)
+        return;
+    pools_lock();
+    struct pool *p = find(NULL, g->device);
+    if (p != NULL)
+        p->pending -= g->bytes;
+    settle_all();
+    pools_unlock();
 }
 
 /* The device whose own pool it is; -1: of none. An error where that of one cannot be told. */
@@ -256,7 +298,7 @@ CUresult pools_known(CUmemoryPool handle, struct pool **ret)
     if (*ret != NULL || handle == NULL)
         return CUDA_SUCCESS;
     CUresult rc = device_of_pool(handle, &device);
-    if (rc != CUDA_SUCCESS)
+    if (rc != CUDA_SUCCESS || card_of_device(device) < 0)
         return rc;
     *ret = add(handle, device);
     return *ret != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -290,7 +332,7 @@ CUresult pools_of_stream(CUstream stream, struct pool **ret)
 
 bool pools_add(CUmemoryPool handle, CUdevice device)
 {
-    return add(handle, device) != NULL;
+    return card_of_device(device) < 0 || add(handle, device) != NULL;
 }
 
 void pools_destroyed(CUmemoryPool handle)
@@ -299,13 +341,12 @@ void pools_destroyed(CUmemoryPool handle)
     if (p == NULL)
         return;
     p->is_destroyed = true;
-    p->live = p->card >= 0;
     (void)settle(p);
 }
 
 bool pools_begin(struct pool *p, uint64_t bytes)
 {
-    if (p == NULL || p->card < 0)
+    if (p == NULL)
         return true;
     overhead_follow(p->card);
     return take_most(p, bytes < SLAB ? SLAB : bytes) || begin_trial(p, bytes);
@@ -331,7 +372,7 @@ static void put(uint64_t number, CUdeviceptr pointer, uint64_t bytes)
 
 void pools_allocated(struct pool *p, CUdeviceptr pointer, uint64_t bytes)
 {
-    if (p == NULL || p->card < 0)
+    if (p == NULL)
         return;
     (void)__atomic_fetch_add(&p->allocated, bytes, __ATOMIC_RELEASE);
     put((uint64_t)(p - pools) + 1, pointer, bytes);

@@ -14,9 +14,15 @@
 /* Brings what is taken of the share to what is reserved now. */
 void pools_settle(void);
 
-/* Takes room for a graph's memory nodes before it is launched. False: there is none. After the
- * launch: pools_settle. */
-bool pools_take_for_graph(int card, CUdevice device, uint64_t bytes);
+/* Takes room for a graph's memory nodes before it is launched; until pools_graph_end, which takes the
+ * same, it is there for nobody else. False: there is none. */
+struct pools_graph {
+    CUdevice device;
+    int card;
+    uint64_t bytes;
+};
+bool pools_graph_begin(const struct pools_graph *g);
+void pools_graph_end(const struct pools_graph *g);
 
 /* --- One at a time: between lock and unlock, and the real call with them, so that what is settled is what it did --- */
 
@@ -29,7 +35,8 @@ void pools_unlock(void);
 CUresult pools_known(CUmemoryPool handle, struct pool **ret);
 CUresult pools_of_stream(CUstream stream, struct pool **ret);
 
-/* One was made; device -1: it is of none, or another process counts it. False: there are too many. */
+/* One was made; device -1: it is of none, or another process counts it. False: there are too many
+ * that count. */
 bool pools_add(CUmemoryPool handle, CUdevice device);
 /* It was destroyed; what is still allocated of it goes on. */
 void pools_destroyed(CUmemoryPool handle);

@@ -374,11 +374,19 @@ void share_give_back(int card, uint64_t bytes)
         add64(own_word(card), UINT64_C(0) - bytes);
 }
 
+/* Who tries waits for the card, which may wait for another process's work: one does not wait for it
+ * for long. */
+enum { TRIAL_LOOKS = 5 };
+
 /* Attached, as it has taken something. */
-void share_trial_begin(void)
+bool share_trial_begin(void)
 {
-    (void)pthread_mutex_lock(&trial_mu);
-    word_lock(&self.usage->trial, &self.own);
+    if (pthread_mutex_trylock(&trial_mu) != 0)
+        return false;
+    bool ok = word_lock_within(&self.usage->trial, &self.own, TRIAL_LOOKS);
+    if (!ok)
+        (void)pthread_mutex_unlock(&trial_mu);
+    return ok;
 }
 
 void share_trial_end(void)

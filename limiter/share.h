@@ -44,8 +44,9 @@ void share_give_back(int card, uint64_t bytes);
 /* Says how much of what was taken its contexts have: the agent measures these. */
 void share_note_contexts(int card, uint64_t bytes);
 
-/* Between them no other thread of the container's processes is between them. */
-void share_trial_begin(void);
+/* Between them no other thread of the container's processes is between them. False: another one is,
+ * and has been for a while. */
+bool share_trial_begin(void);
 void share_trial_end(void);
 
 /* What all processes of the container have of a card together, those not counted that have ended. */

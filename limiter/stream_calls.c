@@ -3,34 +3,31 @@
 #include "limiter/real.h"
 #include "limiter/streams.h"
 
-enum { NON_BLOCKING = 1 };
-
 /* --- Streams --- */
 
-static CUresult note(CUresult rc, const CUstream *stream, unsigned int flags)
+static CUresult note(CUresult rc, const CUstream *stream)
 {
     CUcontext context = NULL;
-    if (rc == CUDA_SUCCESS && (flags & NON_BLOCKING) != 0 &&
-        also.cuCtxGetCurrent(&context) == CUDA_SUCCESS)
+    if (rc == CUDA_SUCCESS && also.cuCtxGetCurrent(&context) == CUDA_SUCCESS)
         streams_add(context, *stream);
     return rc;
 }
 
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
 {
-    return note(real.cuStreamCreate(stream, flags), stream, flags);
+    return note(real.cuStreamCreate(stream, flags), stream);
 }
 
 CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
 {
-    return note(real.cuStreamCreateWithPriority(stream, flags, priority), stream, flags);
+    return note(real.cuStreamCreateWithPriority(stream, flags, priority), stream);
 }
 
 #define DESTROY(stream, call)                                                                      \
     CUcontext context = NULL;                                                                      \
-    bool was_apart = streams_remove(stream, &context);                                             \
+    bool was_known = streams_remove(stream, &context);                                             \
     CUresult rc = call;                                                                            \
-    if (rc != CUDA_SUCCESS && was_apart)                                                           \
+    if (rc != CUDA_SUCCESS && was_known)                                                           \
         streams_add(context, stream);                                                              \
     return rc
 

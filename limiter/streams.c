@@ -9,7 +9,7 @@
 #include "limiter/real.h"
 
 /* Work of more streams than these is not waited for. */
-enum { MAX_STREAMS = 1024 };
+enum { MAX_STREAMS = 4096 };
 
 enum { MODE_RELAXED = 2, MODE_UNCHANGED = -1 };
 
@@ -17,7 +17,7 @@ enum { MODE_RELAXED = 2, MODE_UNCHANGED = -1 };
 struct entry {
     CUcontext context;
     struct stream_key key;
-    bool is_apart, is_captured; /* neither: the entry is free */
+    bool is_made, is_captured; /* neither: the entry is free. A default stream is not made */
 };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
@@ -57,7 +57,7 @@ struct stream_key stream_key(CUstream stream)
 
 static bool is_free(const struct entry *e)
 {
-    return !e->is_apart && !e->is_captured;
+    return !e->is_made && !e->is_captured;
 }
 
 static struct entry *find(struct stream_key key)
@@ -95,7 +95,7 @@ static void set_captured(struct entry *e, bool value)
 static void end(struct entry *e)
 {
     set_captured(e, false);
-    e->is_apart = false;
+    e->is_made = false;
 }
 
 /* --- --- */
@@ -105,7 +105,7 @@ void streams_add(CUcontext context, CUstream stream)
     lock();
     struct entry *e = find_or_add(stream_key(stream), context);
     if (e != NULL)
-        e->is_apart = true;
+        e->is_made = true;
     unlock();
 }
 
@@ -113,13 +113,13 @@ bool streams_remove(CUstream stream, CUcontext *ret_context)
 {
     lock();
     struct entry *e = find(stream_key(stream));
-    bool was_apart = e != NULL && e->is_apart;
+    bool was_made = e != NULL && e->is_made;
     if (e != NULL) {
         *ret_context = e->context;
         end(e);
     }
     unlock();
-    return was_apart;
+    return was_made;
 }
 
 void streams_end_context(CUcontext context)
@@ -197,17 +197,23 @@ static bool has_capture(CUcontext context)
     return false;
 }
 
-void streams_each(CUcontext context, void (*fn)(CUstream stream, void *arg), void *arg)
+/* An error of the card's ends its work, too. */
+static bool is_done(CUstream stream)
+{
+    return also.cuStreamQuery(stream) != CUDA_ERROR_NOT_READY;
+}
+
+bool streams_are_done(CUcontext current)
 {
     lock();
-    if (!has_capture(context))
-        fn(/* stream= */ NULL, arg);
-    for (unsigned int i = 0; i < reach; i++) {
+    bool done = has_capture(current) || is_done(/* stream= */ NULL);
+    for (unsigned int i = 0; i < reach && done; i++) {
         const struct entry *e = &entries[i];
-        if (e->is_apart && e->context == context && !may_be_captured(e->key.stream))
-            fn(e->key.stream, arg);
+        if (e->is_made && e->context == current && !may_be_captured(e->key.stream))
+            done = is_done(e->key.stream);
     }
     unlock();
+    return done;
 }
 
 int streams_relax(void)

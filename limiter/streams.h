@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The streams that one has to know of to wait for all work of a context, without waiting for the
- * context itself: those that do not wait for the default stream, and those that are captured. A
- * capture breaks when a thread waits for its stream, or for something that its stream is part of.
+ * The streams of this process, so that one can ask whether they are done, and which of them are
+ * captured. A capture breaks when a thread waits for its stream, or for something that its stream is
+ * part of. Nothing is put into a stream to know when it is done: what stands in the default stream
+ * waits for all others, and they for it, so that two that wait for each other would for ever.
  *
  * Any thread may call anything.
  */
@@ -31,9 +32,8 @@ static inline bool stream_key_is(struct stream_key a, struct stream_key b)
     return a.stream == b.stream && a.tid == b.tid;
 }
 
-/* One that does not wait for the default stream. */
 void streams_add(CUcontext context, CUstream stream);
-/* Before it is destroyed. False: it was none of those. */
+/* Before it is destroyed. False: it is not known. */
 bool streams_remove(CUstream stream, CUcontext *ret_context);
 /* All of a context, before it ends. */
 void streams_end_context(CUcontext context);
@@ -47,10 +47,9 @@ bool streams_is_captured(CUstream stream);
 /* Some stream of this process is captured. */
 bool streams_any_captured(void);
 
-/* Calls fn for the default stream of a context (NULL) and for each that does not wait for it, but not
- * for what a capture is part of: meanwhile none of them is destroyed and no capture begins. fn may
- * not come back here. */
-void streams_each(CUcontext context, void (*fn)(CUstream stream, void *arg), void *arg);
+/* True where all work is done of the current context's default stream and of its streams that are
+ * known, but for what a capture is part of. */
+bool streams_are_done(CUcontext current);
 
 /* While a capture of some thread runs, others may make only calls that cannot harm it, unless they
  * say that theirs do not (relax). Around what the limiter asks for itself in a thread of the

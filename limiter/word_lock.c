@@ -16,6 +16,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower half is the
  * at a process of which that cannot be seen. */
 #define LOOK_NS       20000000
 #define FOREIGN_LOOKS 100
+#define LIVING_LOOKS  500
 
 static uint64_t word_of(const struct peer *own)
 {
@@ -44,34 +45,44 @@ static bool is_left(uint64_t seen, const struct peer *own, int looks)
         return true;
     if (peer_mark_is_foreign(mark, own))
         return looks >= FOREIGN_LOOKS;
-    return peer_mark_is_gone((uint32_t)holder, mark, own);
+    return looks >= LIVING_LOOKS || peer_mark_is_gone((uint32_t)holder, mark, own);
 }
 
-static void wait_until_ours(uint64_t *word, const struct peer *own)
+/* at_most: looks; 0: no end. */
+static bool wait_until_ours(uint64_t *word, const struct peer *own, int at_most)
 {
     uint64_t mine = word_of(own) | WAITED;
     uint64_t before = 0;
     int looks = 0; /* at the same holder, in a row */
+    int all = 0;
     for (;;) {
         uint64_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
         if (seen == 0 && swap(word, 0, mine))
-            return;
+            return true;
         if (seen == 0 || ((seen & WAITED) == 0 && !swap(word, seen, seen | WAITED)))
             continue;
         looks = (seen | WAITED) == before ? looks : 0;
         before = seen | WAITED;
-        if (!wait_for_change(word, before) && is_left(before, own, ++looks) &&
-            swap(word, before, mine))
-            return;
+        if (wait_for_change(word, before))
+            continue;
+        if (is_left(before, own, ++looks) && swap(word, before, mine))
+            return true;
+        if (++all == at_most)
+            return false;
     }
+}
+
+bool word_lock_within(uint64_t *word, const struct peer *own, int looks)
+{
+    int saved = errno;
+    bool ours = swap(word, 0, word_of(own)) || wait_until_ours(word, own, looks);
+    errno = saved;
+    return ours;
 }
 
 void word_lock(uint64_t *word, const struct peer *own)
 {
-    int saved = errno;
-    if (!swap(word, 0, word_of(own)))
-        wait_until_ours(word, own);
-    errno = saved;
+    (void)word_lock_within(word, own, /* looks= */ 0);
 }
 
 /* Who was stopped for too long may find another one's word here. */

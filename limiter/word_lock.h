@@ -12,14 +12,18 @@
  * different C libraries. One thread of a process at a time.
  *
  * Whether a process of another PID namespace lives cannot be seen. It is taken for gone when it has
- * had the lock for two seconds.
+ * had the lock for two seconds; any other, which may be stopped, or run another program by now, when
+ * it has had it for ten.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "limiter/peer.h"
 
 void word_lock(uint64_t *word, const struct peer *own);
+/* The same, for at most so many looks of 20 ms. False: it has it not. */
+bool word_lock_within(uint64_t *word, const struct peer *own, int looks);
 /* Leaves it as it is where it was taken over. */
 void word_unlock(uint64_t *word, const struct peer *own);

@@ -144,7 +144,8 @@ static bool is_containers_doing(const struct err *e)
 {
     return e->kind == ERR_NOT_FOUND || e->kind == ERR_PROTOCOL ||
            (e->kind == ERR_SYSTEM &&
-            (e->sys_errno == EACCES || e->sys_errno == EPERM || e->sys_errno == ELOOP));
+            (e->sys_errno == EACCES || e->sys_errno == EPERM || e->sys_errno == ELOOP ||
+             e->sys_errno == EAGAIN)); /* it has a lease of it */
 }
 
 static int hear_usage(int folder, unsigned card, struct usage_file *ret, struct err *e)

@@ -129,26 +129,13 @@ static uint64_t difference(uint64_t a, uint64_t b)
     return a > b ? a - b : b - a;
 }
 
-static int write_context(const struct share_watch *w, const struct share_sight *s, uint64_t bytes,
-                         struct err *e)
-{
-    auto_fd int folder = -1;
-    auto_terms struct terms *terms = NULL;
-    TRY(share_folders_open(w->folders, s->folder, &folder, e));
-    TRY(share_terms_map(folder, &terms, e));
-    int card = share_terms_card(terms, s->card);
-    if (card >= 0)
-        share_terms_set_context(terms, (unsigned)card, bytes);
-    return 0;
-}
-
 /* Its container may end meanwhile, and the folder with it. */
 static void tell_context(const struct share_watch *w, const struct share_sight *s, uint64_t bytes)
 {
     auto_err struct err e = {0};
     char name[SLOT_WORD_BYTES];
     if (difference(bytes, s->context_bytes) > CONTEXT_STEP_BYTES &&
-        write_context(w, s, bytes, &e) < 0)
+        share_folders_set_context(w->folders, s->folder, s->card, bytes, &e) < 0)
         log_warn("Could not tell a container what its contexts take",
                  kv("slot", slot_name(s->folder, name)), kv_err(&e));
 }

@@ -20,7 +20,7 @@ struct watched_share;
 
 struct share_watch {
     /* Borrowed. */
-    const struct share_folders *folders; /* NULL: no share is limited; nothing here works */
+    struct share_folders *folders; /* NULL: no share is limited; nothing here works */
     const char *proc_root;               /* NULL: /proc */
     const struct cards *cards;
     const struct spec_source *spec_source;

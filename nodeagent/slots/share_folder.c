@@ -29,6 +29,8 @@ enum { ROOT_MODE = 0700, FOLDER_MODE = 0755 };
 static_assert((int)SLOT_MAX <= (int)ARBITER_MAX_SLOTS, "any slot may take turns");
 
 /* mu is held while a folder is made or removed: what is left of one is removed beside another. */
+enum { SHARE_MAX_SEEDS = 64 }; /* a node has fewer cards */
+
 struct share_folders {
     char *root;
     int epoll; /* of the two that follow */
@@ -36,6 +38,11 @@ struct share_folders {
     struct arbiter *arbiter;
     struct usage_watch *watch; /* NULL: the kernel gives none */
     pthread_mutex_t mu;
+    struct seed {
+        uint8_t uuid[16];
+        uint64_t context_bytes;
+    } seeds[SHARE_MAX_SEEDS]; /* what contexts take of each card, as last measured */
+    size_t n_seeds;
 };
 
 static int follow(int epoll, int fd, struct err *e)
@@ -123,12 +130,65 @@ int share_folders_open(const struct share_folders *f, unsigned slot, int *ret, s
     return open_folder(path, ret, e);
 }
 
+/* --- What contexts take; locked ---
+ *
+ * A program may take all memory that it sees at its start. Were the measure told only later, it would
+ * be over its share by then. */
+
+static struct seed *seed_of(struct share_folders *f, const uint8_t uuid[16])
+{
+    for (size_t i = 0; i < f->n_seeds; i++)
+        if (memcmp(f->seeds[i].uuid, uuid, 16) == 0)
+            return &f->seeds[i];
+    if (f->n_seeds == SHARE_MAX_SEEDS)
+        return NULL;
+    struct seed *s = &f->seeds[f->n_seeds++];
+    memcpy(s->uuid, uuid, 16);
+    return s;
+}
+
+static void remember(struct share_folders *f, const struct terms *t)
+{
+    for (unsigned i = 0; i < t->n_cards && i < REGION_MAX_CARDS; i++) {
+        uint64_t bytes = share_terms_context(t, i);
+        struct seed *s = bytes != 0 ? seed_of(f, t->cards[i].uuid) : NULL;
+        if (s)
+            s->context_bytes = bytes;
+    }
+}
+
+static void seed(struct share_folders *f, struct terms *t)
+{
+    for (unsigned i = 0; i < t->n_cards; i++) {
+        const struct seed *s = seed_of(f, t->cards[i].uuid);
+        if (s)
+            share_terms_set_context(t, i, s->context_bytes);
+    }
+}
+
+int share_folders_set_context(struct share_folders *f, unsigned slot, const char *card,
+                              uint64_t bytes, struct err *e)
+{
+    auto_fd int folder = -1;
+    auto_terms struct terms *terms = NULL;
+    TRY(share_folders_open(f, slot, &folder, e));
+    TRY(share_terms_map(folder, &terms, e));
+    int at = share_terms_card(terms, card);
+    if (at < 0)
+        return 0;
+    share_terms_set_context(terms, (unsigned)at, bytes);
+    HOLD(&f->mu);
+    remember(f, terms);
+    return 0;
+}
+
 /* --- Making --- */
 
 static int arbitrate(struct share_folders *f, unsigned slot, int folder, struct err *e)
 {
     struct terms *terms = NULL;
     TRY(share_terms_map(folder, &terms, e));
+    remember(f, terms);
     arbiter_put(f->arbiter, slot, terms);
     return 0;
 }
@@ -193,6 +253,7 @@ int share_folders_put(struct share_folders *f, unsigned slot, const struct share
     TRY(share_terms_of(limits, n, &terms, e));
     auto_free char *path = share_folders_path(f, slot);
     HOLD(&f->mu);
+    seed(f, &terms);
     int rc = is_kept(path, &terms) ? listen_at(f, slot, path, e) : make(f, slot, &terms, e);
     return rc < 0 && e ? err_wrap(e, "folder %s", path) : rc;
 }

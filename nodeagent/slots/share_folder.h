@@ -42,6 +42,12 @@ int share_folders_put(struct share_folders *f, unsigned slot, const struct share
 /* Removes the slot's folder and closes its socket. A missing one is no error. ERR_SYSTEM. */
 int share_folders_remove(struct share_folders *f, unsigned slot, struct err *e) MUST_CHECK;
 
+/* Says in the slot's terms what a context takes of a card (its UUID), as it was measured. Containers
+ * that come onto the card afterwards begin with it. ERR_SYSTEM: there is no folder, or it
+ * cannot be read. */
+int share_folders_set_context(struct share_folders *f, unsigned slot, const char *card,
+                              uint64_t bytes, struct err *e) MUST_CHECK;
+
 /* Opens the sockets of all folders that an earlier agent left, and removes what that one did not get
  * done. For an agent that is alone on its node. Failures are logged. */
 void share_folders_resume(struct share_folders *f);

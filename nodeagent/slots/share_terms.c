@@ -189,21 +189,27 @@ void share_terms_set_context(struct terms *t, unsigned card, uint64_t bytes)
  * container's can put another file in its place. */
 static int open_usage(int folder, struct err *e)
 {
-    int fd = openat(folder, REGION_USAGE, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    /* A container's lease is not waited for: it is broken by the time of the next write. */
+    const int flags = O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+    int fd = openat(folder, REGION_USAGE, flags);
     if (fd >= 0 || errno != EACCES)
         return fd >= 0 ? fd : err_set_errno(e, errno, "open %s", REGION_USAGE);
     (void)!fchownat(folder, REGION_USAGE, geteuid(), getegid(), AT_SYMLINK_NOFOLLOW);
     (void)!fchmodat(folder, REGION_USAGE, USAGE_MODE, /* flags= */ 0);
-    fd = openat(folder, REGION_USAGE, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    fd = openat(folder, REGION_USAGE, flags);
     return fd >= 0 ? fd : err_set_errno(e, errno, "open %s", REGION_USAGE);
 }
+
+/* Room that lies behind the file's end (fallocate) takes memory without making it longer. */
+#define BLOCK_BYTES 512
+#define ROOM_BYTES  ((off_t)sizeof(struct usage) + 2 * 4096)
 
 int share_usage_trim(int folder, struct err *e)
 {
     struct stat st;
     if (fstatat(folder, REGION_USAGE, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return errno == ENOENT ? 0 : err_set_errno(e, errno, "look at %s", REGION_USAGE);
-    if (st.st_size <= (off_t)sizeof(struct usage))
+    if (st.st_size <= (off_t)sizeof(struct usage) && st.st_blocks * BLOCK_BYTES <= ROOM_BYTES)
         return 0;
     auto_fd int fd = open_usage(folder, e);
     TRY(fd);

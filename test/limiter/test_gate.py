@@ -201,3 +201,36 @@ def test_who_cannot_say_anything_is_not_waiting_for_ever(shared):
     while not answers(one):
         agent.beat()
     assert one.process.stdout.readline() == "None\n" and agent.is_quiet()
+
+
+def test_streams_that_wait_for_each_other_do_not_wait_for_ever(shared):
+    """One goes on when the program has seen another one done: nothing of the limiter's stands between them."""
+    one, agent = worker(shared), shared[1]
+    one.does("s, b, e = cu.stream(), cu.stream(), cu.event(); gate = cu.hold(s)")
+    agent.sets(0, TURN)
+    one.says(ASYNC)
+    turn = agent.sets(0, CLOSED)
+    assert one.says("cu('cuEventRecord', e, b), cu('cuEventSynchronize', e), gate.set(), cu('cuStreamSynchronize', s)") == (None,) * 4
+    while agent.hears() not in ((DRAINED, 0, turn), (IDLE, 0, turn)):
+        pass
+
+
+def test_work_of_very_many_streams_is_waited_for(shared):
+    one, agent = worker(shared), shared[1]
+    agent.sets(0, TURN)
+    one.does("streams = [cu.stream(1) for _ in range(300)]")
+    assert one.says("[cu('cuMemsetD8Async', p, 1, 64, s) for s in streams]") == [None] * 300
+    one.does("gate = cu.hold(streams[-1])")
+    turn = agent.sets(0, CLOSED)
+    assert (DRAINED, 0, turn) not in said(agent) and (IDLE, 0, turn) not in said(agent)
+    one.does("gate.set()")
+    while agent.hears() not in ((DRAINED, 0, turn), (IDLE, 0, turn)):
+        pass
+
+
+def said(agent):
+    """What was said by now."""
+    words = []
+    while not agent.is_quiet():
+        words.append(agent.hears())
+    return words

@@ -96,6 +96,15 @@ def test_a_pool_that_is_destroyed_counts_until_its_memory_is_freed(shared):
     assert taken() == 0
 
 
+def test_a_pool_that_is_destroyed_counts_until_the_stream_has_freed_its_memory(shared):
+    _, worker, taken = shared
+    assert makes(worker, PATHS["a pool of its own"][0], 64 * MIB) == 0
+    worker.does("gate = cu.hold(s); cu('cuMemFreeAsync', x, s); cu('cuMemPoolDestroy', o)")
+    assert taken() == 64 * MIB and worker.says(f"cu.alloc({64 * MIB})") == -OUT_OF_MEMORY
+    worker.does("gate.set(); cu('cuStreamSynchronize', s)")
+    assert taken() == 0
+
+
 def test_a_stream_takes_of_its_own_devices_pool(h100, container):
     one = container(h100, SHARE, SHARE)
     worker = one.worker(0)
@@ -208,3 +217,16 @@ def test_a_graph_is_launched_at_the_gate(h100, container):
     assert agent.hears() == (WANT, 0, turn)
     agent.sets(0, OPEN)
     assert worker.process.stdout.readline() == "None\n"
+
+
+# --- Contexts ---
+
+
+def test_a_primary_context_that_was_reset_is_not_taken_for_the_next(h100, container):
+    one = container(h100, SHARE)
+    worker = one.worker()
+    worker.does(f"cu('cuDevicePrimaryCtxReset_v2', 0); x = cu('cuCtxCreate_v2', c.c_void_p, 0, 0); p = cu.alloc({64 * MIB})")
+    worker.says("cu.code('cuDevicePrimaryCtxRelease_v2', 0)")
+    assert sum(one.taken().values()) == 64 * MIB
+    worker.does("cu('cuCtxDestroy_v2', c.c_void_p(x))")
+    assert one.taken() == {}

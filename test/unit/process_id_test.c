@@ -87,7 +87,7 @@ Test(process_id, the_kernel_says_so_of_this_process)
     cr_assert_eq(process_started(NULL, (unsigned)getpid(), &started, NULL), 0);
     cr_expect_gt(started, 0);
     cr_assert_eq(process_own_pid(NULL, (unsigned)getpid(), &own, NULL), 0);
-    cr_expect_eq(own, getpid());
+    cr_expect_eq(own, (unsigned)getpid());
 }
 
 /* --- Its end --- */

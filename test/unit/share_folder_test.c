@@ -156,6 +156,28 @@ Test(share_folder, the_same_again_keeps_the_files_and_writes_what_changed)
 }
 
 /* Who has the old one mapped must not count with those who have the new one. */
+static uint64_t context_of(const char *path, unsigned card)
+{
+    auto_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    auto_terms struct terms *t = NULL;
+    cr_assert_eq(share_terms_map(fd, &t, NULL), 0);
+    return share_terms_context(t, card);
+}
+
+Test(share_folder, what_contexts_take_is_known_to_the_next_containers_of_the_card)
+{
+    put(3, 2);
+    cr_expect_eq(context_of("shares/share.3", 0), 0);
+    cr_assert_eq(share_folders_set_context(folders, slot(3), limits[0].card, 400 * MIB, NULL), 0);
+    put(4, 2);
+    cr_expect_eq(context_of("shares/share.4", 0), 400 * MIB);
+    cr_expect_eq(context_of("shares/share.4", 1), 0, "of another card nothing is known");
+    open_folders(); /* another agent's */
+    share_folders_resume(folders);
+    put(5, 2);
+    cr_expect_eq(context_of("shares/share.5", 0), 400 * MIB);
+}
+
 Test(share_folder, another_containers_files_are_new_ones)
 {
     put(3, 1);

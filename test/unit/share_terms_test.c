@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -194,4 +196,29 @@ Test(share_terms, usage_that_a_container_made_longer_is_cut)
     cr_assert_eq(truncate(REGION_USAGE, 10), 0);
     cr_expect_eq(share_usage_trim(folder, NULL), 0);
     cr_expect_eq(look(REGION_USAGE).st_size, 10, "a shorter one is the container's own loss");
+}
+
+Test(share_terms, room_behind_the_end_of_usage_is_given_back)
+{
+    const struct terms t = terms_of(limits, 1);
+    cr_assert_eq(share_terms_write(folder, &t, NULL), 0);
+    auto_fd int fd = open(REGION_USAGE, O_WRONLY | O_CLOEXEC);
+    cr_assert_eq(fallocate(fd, FALLOC_FL_KEEP_SIZE, 4 << 20, 4 << 20), 0);
+    cr_assert_gt(look(REGION_USAGE).st_blocks * 512, 4 << 20);
+    cr_expect_eq(share_usage_trim(folder, NULL), 0);
+    cr_expect_eq(look(REGION_USAGE).st_size, sizeof(struct usage));
+    cr_expect_lt(look(REGION_USAGE).st_blocks * 512, 1 << 20);
+}
+
+Test(share_terms, a_lease_of_usage_is_not_waited_for)
+{
+    const struct terms t = terms_of(limits, 1);
+    auto_err struct err e = {0};
+    cr_assert_eq(share_terms_write(folder, &t, NULL), 0);
+    cr_assert_eq(truncate(REGION_USAGE, 1 << 20), 0);
+    auto_fd int fd = open(REGION_USAGE, O_RDWR | O_CLOEXEC);
+    (void)signal(SIGIO, SIG_IGN);
+    cr_assert_eq(fcntl(fd, F_SETLEASE, F_WRLCK), 0);
+    cr_expect_eq(share_usage_trim(folder, &e), -ERR_SYSTEM);
+    cr_expect_eq(e.sys_errno, EAGAIN);
 }

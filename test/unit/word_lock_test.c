@@ -96,6 +96,18 @@ Test(word_lock, is_not_given_away_by_who_has_lost_it)
     cr_expect_eq(*word, word_of(&other));
 }
 
+Test(word_lock, is_waited_for_as_long_as_one_will)
+{
+    uint64_t *word = shared_word();
+    struct peer p = own(), other = p;
+    other.pid = (uint32_t)getppid();
+    other.pid_ns++;
+    word_lock(word, &other);
+    cr_expect_not(word_lock_within(word, &p, 2));
+    word_unlock(word, &other);
+    cr_expect(word_lock_within(word, &p, 2));
+}
+
 Test(word_lock, is_taken_from_a_process_that_ended_with_it)
 {
     uint64_t *word = shared_word();
