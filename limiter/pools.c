@@ -220,9 +220,8 @@ static bool take_most(struct pool *p, uint64_t bytes)
  * its own, which was trimmed if it was free. */
 static bool begin_trial(struct pool *p, uint64_t bytes)
 {
-    if (bytes >= SLAB || lacks(p, bytes) != 0)
+    if (bytes >= SLAB || lacks(p, bytes) != 0 || !share_trial_begin())
         return false;
-    share_trial_begin();
     is_trial = share_take(p->card, 0);
     if (!is_trial)
         share_trial_end();

@@ -20,7 +20,7 @@ static const uint32_t nothing = 0;
 const uint32_t *share_heed = &nothing;
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t trial_mu = PTHREAD_MUTEX_INITIALIZER; /* of who has usage's word `trial` */
+static bool trial_is_on; /* of who has usage's word `trial` */
 
 /* Written with mu held; what is behind is_open and is_attached is fixed while they are set. */
 static struct {
@@ -68,7 +68,7 @@ static void forget_after_fork(void)
     self.refused = false;
     __atomic_store_n(&share_heed, &nothing, __ATOMIC_RELAXED);
     (void)pthread_mutex_init(&mu, NULL);
-    (void)pthread_mutex_init(&trial_mu, NULL);
+    set(&trial_is_on, false);
 }
 
 __attribute__((constructor)) static void watch_forks(void)
@@ -381,18 +381,18 @@ enum { TRIAL_LOOKS = 5 };
 /* Attached, as it has taken something. */
 bool share_trial_begin(void)
 {
-    if (pthread_mutex_trylock(&trial_mu) != 0)
+    if (__atomic_exchange_n(&trial_is_on, true, __ATOMIC_ACQUIRE))
         return false;
     bool ok = word_lock_within(&self.usage->trial, &self.own, TRIAL_LOOKS);
     if (!ok)
-        (void)pthread_mutex_unlock(&trial_mu);
+        set(&trial_is_on, false);
     return ok;
 }
 
 void share_trial_end(void)
 {
     word_unlock(&self.usage->trial, &self.own);
-    (void)pthread_mutex_unlock(&trial_mu);
+    set(&trial_is_on, false);
 }
 
 /* --- What is told of it, without the lock --- */
