@@ -21,7 +21,7 @@ struct watched_share;
 struct share_watch {
     /* Borrowed. */
     struct share_folders *folders; /* NULL: no share is limited; nothing here works */
-    const char *proc_root;               /* NULL: /proc */
+    const char *proc_root;         /* NULL: /proc */
     const struct cards *cards;
     const struct spec_source *spec_source;
     const struct kubelet_link *kubelet; /* NULL: there is none */
