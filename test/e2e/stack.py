@@ -32,6 +32,7 @@ GROUP = "/apis/gpu.cleave.dev/v1alpha1"
 SIM = ROOT / "build" / "release" / "sim"
 FLEETS = ROOT / "sim" / "fleets"
 MERGE = "application/merge-patch+json"
+PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 TOKEN_S = 7200
 numbers = itertools.count(1)
@@ -136,6 +137,10 @@ class Api:
 
     def merge(self, path, body):
         return self.request("PATCH", path, body, MERGE)
+
+    def replace(self, path, member, value):
+        """A member of the object, by its JSON pointer, whatever was there."""
+        return self.request("PATCH", path, [{"op": "add", "path": member, "value": value}], PATCH)
 
     def apply(self, path, obj, manager="test"):
         return self.request("PATCH", f"{path}?fieldManager={manager}&force=true", obj, APPLY)
@@ -438,9 +443,8 @@ class SimNode:
         return {r["name"]: r["count"] for r in self.status().get("resources", [])}
 
     def want(self, *devices, **more):
-        """Writes Device.spec as the controller does, and returns the generation."""
-        self.api.merge(self.path, {"spec": None})
-        return self.api.merge(self.path, {"spec": {"devices": list(devices), **more}})["metadata"]["generation"]
+        """Writes Device.spec as the controller does, at once and as a whole, and returns the generation."""
+        return self.api.replace(self.path, "/spec", {"devices": list(devices), **more})["metadata"]["generation"]
 
     def node_object(self):
         return self.api.get(f"/api/v1/nodes/{self.name}")

@@ -418,6 +418,7 @@ def test_a_profile_may_want_the_driver_or_nothing_of_it(node):
     node.env(pod)
     assert node.limits() == {}
     node.node.want(fractional(node.node.uuid(), enforcement={"memory": "driver"}))
+    node.node.wait_ready()
     node.kubelet.wait_offers(**{GPU: 10})
     other = node.pod("b", gpumem=3000)
     node.env(other)

@@ -149,6 +149,7 @@ def test_pods_of_hami_run_on_and_their_shares_count(pair):
     pair.node.agent.start()
     wait_for(lambda: pair.told(1) == [((60000, 40), theirs.name)], PODS_END_S, lambda: f"the share of HAMi's pod, not {pair.told(1)}")
     assert pair.told(0) == []
+    wait_for(lambda: pair.kubelet.offers()[GPU][0] > 0, 30, "the next agent's slots to be had")
     pods = [pair.pod(name, gpumem=40000) for name in ("a", "b")]
     assert [pair.card_of(pod) for pod in pods] == [0, 0]
     late = pair.pod("late", gpumem=40000)

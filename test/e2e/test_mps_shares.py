@@ -128,6 +128,7 @@ def test_the_daemon_stays_as_long_as_a_client_does_and_then_goes(node):
     pid = node.daemon()
     wait_for(lambda: node.modes() == ["mode=3"], 30, "nobody else to compute on the card")
     node.node.want(fractional(node.node.uuid()))
+    node.node.wait_ready()
     node.kubelet.wait_offers(**{GPU: 10})
     wait_for(lambda: node.modes() == ["mode=3", "mode=0"], 30, "others to compute on the card")
     other = node.pod("b", gpumem=3000, gpucores=30)
@@ -142,6 +143,7 @@ def test_a_card_with_others_is_not_kept_from_them(root, rig, kubelet):
     before = node.pod("before", gpumem=3000)
     node.env(before)
     node.node.want(fractional(node.node.uuid(), enforcement=MPS))
+    node.node.wait_ready()
     node.kubelet.wait_offers(**{GPU: 10})
     client = node.pod("client", gpumem=3000, gpucores=30)
     assert node.mps(client)[0]["ACTIVE_THREAD_PERCENTAGE"] == "30"
