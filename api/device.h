@@ -224,7 +224,7 @@ struct device_illness {
     char *reason, *message;
 };
 
-/* What a share's container does beyond its share. */
+/* A breach: a share's container goes beyond the share. */
 struct device_breach {
     int64_t since_ms; /* wall clock */
     char *reason, *message;

@@ -18,8 +18,8 @@
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 
-/* Of each card: the sum of what is small and has no address, for which granules are taken as if it
- * lay without gaps. */
+/* Sums, by card, of small allocations without an address (arrays, external memory): granules are
+ * taken for them as if they lay without gaps. */
 static uint64_t small_bytes[REGION_MAX_CARDS];
 
 static void forget_after_fork(void)

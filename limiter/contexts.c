@@ -75,7 +75,7 @@ static void end(CUcontext context)
     pools_settle();
 }
 
-/* Where that cannot be asked: as it is known here. */
+/* A driver that cannot be asked is answered for by the contexts that are known here. */
 static bool is_active(CUdevice device)
 {
     unsigned int flags = 0;

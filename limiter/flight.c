@@ -16,10 +16,6 @@ enum { MAX_FLIGHTS = 256, RING = 64, DEPTH_MIN = 2, DEPTH_FIRST = 8 };
 #define IN_FLIGHT_NS MONO_MS
 #define GIVE_UP_NS   (50 * MONO_MS)
 
-/* How often one looks whether a piece is done. */
-#define LOOK_MIN_NS (20 * MONO_MS / 1000)
-#define LOOK_MAX_NS (200 * MONO_MS / 1000)
-
 /* cuEventCreate: without times. */
 enum { EVENT_FLAGS = 2 };
 
@@ -182,11 +178,10 @@ void flight_wait(CUcontext context, CUstream stream, CUevent oldest, bool (*goes
                  int card)
 {
     int mode = streams_relax();
-    uint64_t began = mono_ns(), look = LOOK_MIN_NS;
+    uint64_t began = mono_ns(), look = RAW_LOOK_NS;
     bool done = is_done(oldest), waited = !done;
     while (!done && goes_on(card) && mono_ns() - began < GIVE_UP_NS) {
-        raw_sleep(look);
-        look = look < LOOK_MAX_NS ? look + look / 2 : look;
+        raw_look(&look);
         done = is_done(oldest);
     }
     bool gave_up = !done && goes_on(card);

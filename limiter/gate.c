@@ -26,10 +26,6 @@ static const struct timespec short_time = {.tv_nsec = 100000};
 #define AWAY_NS MONO_S
 /* How long it is not told again after it did not hear. */
 #define UNHEARD_NS (100 * MONO_MS)
-/* How often one looks whether the card is done. */
-#define LOOK_MIN_NS (20 * MONO_MS / 1000)
-#define LOOK_MAX_NS (200 * MONO_MS / 1000)
-
 /* All atomic. */
 static struct {
     uint32_t entering; /* pieces of work between gate_enter and gate_leave */
@@ -128,8 +124,8 @@ struct patience {
     bool waits;
 };
 
-/* What waits is counted from the first look until it has passed, so that it is never taken for
- * idle. */
+/* A thread counts as waiting from its first look at the gate until it has passed, so that the
+ * process is never taken for idle meanwhile. */
 static void begin_waiting(struct patience *p, int card, uint32_t seen, uint64_t now)
 {
     *p = (struct patience){.heard_ns = now, .told_ns = now, .beat = seen, .waits = true};
@@ -224,7 +220,8 @@ static bool is_bounded(int card)
     return load(&share_terms(card)->gate) == GATE_TURN;
 }
 
-/* What waits here has been given to the card: whoever closes the gate does not wait for it. */
+/* Work counts as entering only until the card has it: a thread that waits here, for older work, holds
+ * up nobody who closes the gate. */
 CUresult gate_leave(const struct gate_pass *g, CUresult rc)
 {
     if (g->card < 0)
@@ -246,17 +243,16 @@ static bool is_turn(int card, uint32_t turn)
     return load(&share_terms(card)->turn) == turn;
 }
 
-/* What has passed the gate before it was closed is given to the card, and then waited for. False:
- * the next turn came first. */
+/* Waits until work that had passed the gate is given to the card, and until the card has done it.
+ * False: the next turn came first. */
 static bool drain(int card, uint32_t turn)
 {
     uint32_t entering = 0;
-    uint64_t look = LOOK_MIN_NS;
+    uint64_t look = RAW_LOOK_NS;
     while ((entering = load(&cards[card].entering)) != 0 && is_turn(card, turn))
         wait_for_change(&cards[card].entering, entering, &short_time);
     while (is_turn(card, turn) && !flight_is_empty(card)) {
-        raw_sleep(look);
-        look = look < LOOK_MAX_NS ? look + look / 2 : look;
+        raw_look(&look);
     }
     return is_turn(card, turn);
 }

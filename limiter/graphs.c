@@ -19,7 +19,8 @@ enum { NODE_GRAPH = 4, NODE_ALLOCATION = 10, MAX_DEPTH = 64, MAX_DEVICES = 64 };
 /* A flag of cuGraphInstantiateWithParams alone. */
 #define UPLOAD UINT64_C(2)
 
-/* What one launch allocates of each device. Nodes that do not stand at the same time count, too. */
+/* Bytes that one launch allocates on each device. Nodes that do not stand at the same time count,
+ * too. */
 struct needs {
     uint64_t bytes[MAX_DEVICES];
     int reach; /* devices from here on have nothing */
@@ -105,7 +106,7 @@ static void put(const struct needs *needs, CUgraphExec exec)
     }
 }
 
-/* One of which that cannot be told may not be launched. */
+/* A graph of which the driver does not tell what it allocates may not be launched. */
 static CUresult note(CUgraph graph, CUgraphExec exec)
 {
     struct needs needs = {0};
@@ -166,8 +167,8 @@ static bool begin(const struct needs *n)
 
 /* --- The calls --- */
 
-/* One that is uploaded at once takes its memory now. What another thread adds to the graph meanwhile
- * is seen afterwards. */
+/* A graph that is uploaded when it is made executable takes its memory then. Nodes that another
+ * thread adds during the call are found by note, after it. */
 #define INSTANTIATE(exec, graph, flags, call)                                                      \
     struct needs needs = {0};                                                                      \
     CUresult rc = ((flags)&UPLOAD) != 0 ? add_graph(graph, 0, &needs) : CUDA_SUCCESS;              \

@@ -102,45 +102,22 @@ static CUresult set(unsigned int call, struct rows *r, size_t count, CUstream st
 
 /* The four forms of one width: for the legacy default stream, for that of each thread, and in a
  * stream. */
-#define FORMS(name, type, bytes)                                                                   \
-    CUresult name##_v2(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height)      \
+#define FORM(symbol, type, bytes, stream, ...)                                                     \
+    CUresult symbol(CUdeviceptr to, size_t pitch, type value, size_t width,                        \
+                    size_t height __VA_ARGS__)                                                     \
     {                                                                                              \
         struct rows r = {.to = to,                                                                 \
                          .pitch = pitch,                                                           \
                          .height = height,                                                         \
                          .width = (bytes),                                                         \
                          .value = value};                                                          \
-        return set(CALL_##name##_v2, &r, width, NULL);                                             \
-    }                                                                                              \
-    CUresult name##_v2_ptds(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height) \
-    {                                                                                              \
-        struct rows r = {.to = to,                                                                 \
-                         .pitch = pitch,                                                           \
-                         .height = height,                                                         \
-                         .width = (bytes),                                                         \
-                         .value = value};                                                          \
-        return set(CALL_##name##_v2_ptds, &r, width, CU_STREAM_PER_THREAD);                        \
-    }                                                                                              \
-    CUresult name##Async(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height,    \
-                         CUstream stream)                                                          \
-    {                                                                                              \
-        struct rows r = {.to = to,                                                                 \
-                         .pitch = pitch,                                                           \
-                         .height = height,                                                         \
-                         .width = (bytes),                                                         \
-                         .value = value};                                                          \
-        return set(CALL_##name##Async, &r, width, stream);                                         \
-    }                                                                                              \
-    CUresult name##Async_ptsz(CUdeviceptr to, size_t pitch, type value, size_t width,              \
-                              size_t height, CUstream stream)                                      \
-    {                                                                                              \
-        struct rows r = {.to = to,                                                                 \
-                         .pitch = pitch,                                                           \
-                         .height = height,                                                         \
-                         .width = (bytes),                                                         \
-                         .value = value};                                                          \
-        return set(CALL_##name##Async_ptsz, &r, width, work_own_stream(stream));                   \
+        return set(CALL_##symbol, &r, width, stream);                                              \
     }
+#define FORMS(name, type, bytes)                                                                   \
+    FORM(name##_v2, type, bytes, NULL)                                                             \
+    FORM(name##_v2_ptds, type, bytes, CU_STREAM_PER_THREAD)                                        \
+    FORM(name##Async, type, bytes, stream, , CUstream stream)                                      \
+    FORM(name##Async_ptsz, type, bytes, work_own_stream(stream), , CUstream stream)
 
 FORMS(cuMemsetD2D8, unsigned char, 1)
 FORMS(cuMemsetD2D16, unsigned short, 2)

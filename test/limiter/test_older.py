@@ -14,7 +14,7 @@ from container import BUILT, terms, usage
 
 pytestmark = pytest.mark.skipif("KUBE_VERSION" not in os.environ, reason="make nightly runs it: it fetches 60 MB of packages once")
 
-RELEASE, MIRROR = "bullseye", "http://deb.debian.org/debian"
+RELEASE = "bullseye"
 CACHE = pathlib.Path(os.environ.get("CLEAVE_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "cleave")
 
 # $1: the test's folder, $2: the image's root, $3: the build. What it changes is gone with its last process.
@@ -45,7 +45,7 @@ def image(tmp_path_factory):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not tar.exists():
             part = tar.with_suffix(".part.tar")
-            subprocess.run(["mmdebstrap", "--quiet", "--variant=extract", "--include=tcc,libc6-dev", RELEASE, str(part), MIRROR], check=True)
+            subprocess.run(["mmdebstrap", "--quiet", "--variant=extract", "--include=tcc,libc6-dev", RELEASE, str(part)], check=True)
             part.rename(tar)
     root = tmp_path_factory.mktemp("image")
     subprocess.run(["tar", "-xf", str(tar), "-C", str(root)], check=True)
