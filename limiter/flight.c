@@ -11,7 +11,7 @@
 #include "limiter/streams.h"
 
 /* More streams than these are not bounded. */
-enum { MAX_FLIGHTS = 256, RING = 64, DEPTH_MIN = 2, DEPTH_FIRST = 8 };
+enum { MAX_FLIGHTS = 256, RING = 64, DEPTH_MIN = 1, DEPTH_FIRST = 2 };
 
 #define IN_FLIGHT_NS MONO_MS
 #define GIVE_UP_NS   (50 * MONO_MS)
@@ -27,8 +27,10 @@ struct flight {
     unsigned int done;  /* of these, as seen last */
     unsigned int depth;
     uint64_t piece_ns; /* how long one takes, as seen lately */
-    uint64_t seen_ns;  /* when one was last seen done */
-    CUevent stuck;     /* was waited for too long; NULL: none */
+    /* When the card had done a piece, and which; 0: not known, or it had nothing to do since. */
+    uint64_t seen_ns;
+    unsigned int seen;
+    CUevent stuck; /* was waited for too long; NULL: none */
     CUevent ring[RING];
 };
 
@@ -127,24 +129,28 @@ static bool record(struct flight *f)
     return true;
 }
 
-/* NULL: nothing to wait for, or it is what one has waited for already. */
-static CUevent oldest_of(struct flight *f)
+/* Nothing to wait for where it is what one has waited for already. */
+static struct flight_bound bound_of(struct flight *f)
 {
-    if (f->given <= f->depth)
-        return NULL;
-    if (f->stuck != NULL && !is_done(f->stuck))
-        return NULL;
+    if (f->given <= f->depth || (f->stuck != NULL && !is_done(f->stuck)))
+        return (struct flight_bound){0};
     f->stuck = NULL;
-    return f->ring[(f->given - 1 - f->depth) % RING];
+    unsigned int oldest = f->given - 1 - f->depth;
+    return (struct flight_bound){.oldest = f->ring[oldest % RING],
+                                 .before = f->ring[(f->given - 2) % RING],
+                                 .number = oldest};
 }
 
-static void measure(struct flight *f, bool waited)
+/* It was waited for, so that the card has done it just now. */
+static void measure(struct flight *f, unsigned int number)
 {
-    uint64_t now = mono_ns(), took = now - f->seen_ns;
-    bool is_first = f->seen_ns == 0;
+    uint64_t now = mono_ns(), since = f->seen_ns;
+    unsigned int n = number - f->seen;
     f->seen_ns = now;
-    if (!waited || is_first)
+    f->seen = number;
+    if (since == 0 || n == 0 || n > RING)
         return;
+    uint64_t took = (now - since) / n;
     f->piece_ns = f->piece_ns != 0 ? (f->piece_ns * 3 + took) / 4 : took;
     uint64_t depth = IN_FLIGHT_NS / (f->piece_ns != 0 ? f->piece_ns : 1);
     f->depth = (unsigned int)(depth < DEPTH_MIN ? DEPTH_MIN : depth >= RING ? RING - 1 : depth);
@@ -152,69 +158,81 @@ static void measure(struct flight *f, bool waited)
 
 /* --- For who gives work --- */
 
-CUevent flight_add(int card, CUcontext context, CUstream stream)
+struct flight_bound flight_add(int card, CUcontext context, CUstream stream)
 {
     int mode = streams_relax();
     lock();
     struct flight *f = find_or_add(card, context, stream_key(stream));
-    CUevent oldest = f != NULL && record(f) ? oldest_of(f) : NULL;
+    struct flight_bound b = {0};
+    if (f != NULL && record(f))
+        b = bound_of(f);
     unlock();
     streams_tighten(mode);
-    return oldest;
+    return b;
 }
 
-static void note_wait(CUcontext context, struct stream_key key, bool waited, CUevent stuck)
+enum wait_end { WAIT_WAS_DONE, WAIT_DONE, WAIT_STUCK, WAIT_STOPPED };
+
+static enum wait_end wait_for(CUevent event, bool (*goes_on)(int card), int card)
 {
-    lock();
-    struct flight *f = find(context, key);
-    if (f != NULL) {
-        f->stuck = stuck;
-        measure(f, waited && stuck == NULL);
+    uint64_t began = mono_ns(), look = RAW_LOOK_NS;
+    if (is_done(event))
+        return WAIT_WAS_DONE;
+    while (goes_on(card)) {
+        if (mono_ns() - began >= GIVE_UP_NS)
+            return WAIT_STUCK;
+        raw_look(&look);
+        if (is_done(event))
+            return WAIT_DONE;
     }
-    unlock();
+    return WAIT_STOPPED;
 }
 
-void flight_wait(CUcontext context, CUstream stream, CUevent oldest, bool (*goes_on)(int card),
-                 int card)
+static void note_end(struct flight *f, const struct flight_bound *b, enum wait_end end)
+{
+    f->stuck = end == WAIT_STUCK ? b->oldest : NULL;
+    if (end == WAIT_DONE)
+        measure(f, b->number);
+    else if (end != WAIT_WAS_DONE || is_done(b->before))
+        f->seen_ns = 0;
+}
+
+void flight_wait(CUcontext context, CUstream stream, const struct flight_bound *b,
+                 bool (*goes_on)(int card), int card)
 {
     int mode = streams_relax();
-    uint64_t began = mono_ns(), look = RAW_LOOK_NS;
-    bool done = is_done(oldest), waited = !done;
-    while (!done && goes_on(card) && mono_ns() - began < GIVE_UP_NS) {
-        raw_look(&look);
-        done = is_done(oldest);
-    }
-    bool gave_up = !done && goes_on(card);
-    note_wait(context, stream_key(stream), waited && done, gave_up ? oldest : NULL);
+    enum wait_end end = wait_for(b->oldest, goes_on, card);
+    lock();
+    struct flight *f = find(context, stream_key(stream));
+    if (f != NULL)
+        note_end(f, b, end);
+    unlock();
     streams_tighten(mode);
 }
 
 /* --- For who answers the agent --- */
 
-static bool is_context_done(CUcontext context, void *arg)
+static bool are_threads_done(CUcontext current)
 {
-    (void)arg;
-    return also.cuCtxSetCurrent(context) != CUDA_SUCCESS || streams_are_done(context);
-}
-
-/* The streams are asked, and who has given the last piece in a stream of its own thread's. */
-static bool is_empty(int card)
-{
-    if (!live_contexts_all(card, is_context_done, /* arg= */ NULL))
-        return false;
     for (unsigned int i = 0; i < reach; i++) {
-        struct flight *f = &flights[i];
-        if (f->context != NULL && f->card == card && f->key.tid != 0 &&
-            also.cuCtxSetCurrent(f->context) == CUDA_SUCCESS && !is_past(f))
+        if (flights[i].context == current && flights[i].key.tid != 0 && !is_past(&flights[i]))
             return false;
     }
     return true;
 }
 
+/* The streams are asked, and who has given the last piece in a stream of its own thread's. */
+static bool is_context_done(CUcontext context, void *arg)
+{
+    (void)arg;
+    return also.cuCtxSetCurrent(context) != CUDA_SUCCESS ||
+           (streams_are_done(context) && are_threads_done(context));
+}
+
 bool flight_is_empty(int card)
 {
     lock();
-    bool empty = is_empty(card);
+    bool empty = live_contexts_all(card, is_context_done, /* arg= */ NULL);
     (void)also.cuCtxSetCurrent(NULL);
     unlock();
     return empty;

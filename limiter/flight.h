@@ -3,7 +3,8 @@
  * Work that was given to a card while others want it, too: known, so that one can tell when it is
  * done, and bounded, so that this is soon after the gate is closed. An event follows each piece; who
  * gives one more waits for an older one. How many may be in flight comes from how long they take: as
- * many as a card does in a millisecond, at least two, which keep it busy.
+ * many as a card does in a millisecond, at least one beside the one that is given, so that it stays
+ * busy.
  *
  * Nothing here waits in the driver: work that never ends, or that waits for the program itself,
  * holds nobody but who gave it.
@@ -14,13 +15,19 @@
 
 #include "limiter/cuda_abi.h"
 
-/* After a piece of work was given. Returns the event of the piece to wait for before the next;
- * NULL: none. */
-CUevent flight_add(int card, CUcontext context, CUstream stream);
-/* Waits for it while goes_on says so, and not for ever: a stream that waits for its own program has
- * to be fed. */
-void flight_wait(CUcontext context, CUstream stream, CUevent oldest, bool (*goes_on)(int card),
-                 int card);
+/* The events of the piece to wait for before the next one is given, and of the one that was given
+ * before the last. */
+struct flight_bound {
+    CUevent oldest, before; /* NULL: there is nothing to wait for */
+    unsigned int number;    /* of the oldest */
+};
+
+/* After a piece of work was given. */
+struct flight_bound flight_add(int card, CUcontext context, CUstream stream);
+/* Waits for the oldest while goes_on says so, and not for ever: a stream that waits for its own program
+ * has to be fed. */
+void flight_wait(CUcontext context, CUstream stream, const struct flight_bound *b,
+                 bool (*goes_on)(int card), int card);
 
 /* True when all work of the card's contexts has been done, as far as their streams are known. The
  * calling thread's context is another one afterwards. */

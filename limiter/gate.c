@@ -228,10 +228,12 @@ CUresult gate_leave(const struct gate_pass *g, CUresult rc)
         return rc;
     int saved = errno;
     bool is_given = g->bounded && rc == CUDA_SUCCESS;
-    CUevent oldest = is_given ? flight_add(g->card, g->context, g->stream) : NULL;
+    struct flight_bound bound = {0};
+    if (is_given)
+        bound = flight_add(g->card, g->context, g->stream);
     add(&cards[g->card].entering, UINT32_MAX);
-    if (oldest != NULL)
-        flight_wait(g->context, g->stream, oldest, is_bounded, g->card);
+    if (bound.oldest != NULL)
+        flight_wait(g->context, g->stream, &bound, is_bounded, g->card);
     errno = saved;
     return rc;
 }

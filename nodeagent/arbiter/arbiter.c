@@ -24,7 +24,7 @@
 #define US_NS   INT64_C(1000)
 #define BEAT_NS INT64_C(200000000) /* of containers that wait: five times a second (region.h) */
 
-enum { EVENTS = 32 };
+enum { EVENTS = 32, EXPIRED = 0 };
 
 /* What an event of the epoll is about, besides the members. */
 #define OF_TIMER UINT64_MAX
@@ -50,7 +50,7 @@ struct arbiter {
     uint8_t cards[TURNS_MAX_CARDS][16]; /* UUIDs; a card keeps its number */
     unsigned n_cards;
     int64_t beaten; /* when waiting containers were last told that the agent is there */
-    int64_t armed;  /* what the timer is set to; -1: nothing */
+    int64_t armed;  /* what the timer is set to; -1: nothing; EXPIRED: it is to be set again */
 };
 
 static_assert((int)ARBITER_MAX_SLOTS <= (int)TURNS_MAX_SHARES, "a share for each slot");
@@ -270,10 +270,10 @@ static void kick(const struct arbiter *a)
     (void)n; /* it is full: somebody is about to look */
 }
 
-static void drain_fd(int fd)
+static void take_kick(const struct arbiter *a)
 {
     uint64_t count = 0;
-    ssize_t n = read(fd, &count, sizeof(count));
+    ssize_t n = read(a->kick, &count, sizeof(count));
     (void)n; /* somebody has read it */
 }
 
@@ -399,9 +399,9 @@ static void take_events(struct arbiter *a)
     int n = epoll_wait(a->watch.epoll, ready, EVENTS, /* timeout= */ 0);
     for (int i = 0; i < n; i++) {
         if (ready[i].data.u64 == OF_TIMER)
-            drain_fd(a->timer);
+            a->armed = EXPIRED; /* which ends, too, that it is readable */
         else if (ready[i].data.u64 == OF_KICK)
-            drain_fd(a->kick);
+            take_kick(a);
         else
             forget(a, ready[i].data.u64);
     }

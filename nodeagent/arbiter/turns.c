@@ -12,6 +12,8 @@
 
 /* A turn is not ended earlier by one that is guaranteed more, and comes now. */
 #define TURN_MIN (5 * TURNS_MS)
+/* Of low priority, that high priority waits for. */
+#define LOW_TURN (10 * TURNS_MS)
 /* Who is alone again has its gate open after so long: meanwhile its work stays bounded, and one that
  * rests for some milliseconds between its pieces does not wait for all that the other gave the card. */
 #define LINGER (500 * TURNS_MS)
@@ -271,13 +273,27 @@ static bool must_end(struct turns *t, struct claim *holder, int64_t now)
     return false;
 }
 
-/* One that had the card to itself goes on by turns, and its turn is over. */
+static void grant(struct turns *t, struct claim *c, int64_t ends, bool is_overdue, int64_t now)
+{
+    struct card *card = c->card;
+    int64_t most = now + LOW_TURN;
+    bool is_low = c->spec.priority == TURNS_LOW;
+    card->kept = NULL;
+    card->holds_floor = is_low && is_overdue;
+    card->low = is_low ? TURNS_NEVER : card->low;
+    gate_grant(t, c, card->holds_floor && most < ends ? most : ends, now);
+}
+
+/* One that had the card to itself goes on by turns, and its turn is over; or one has come that it is
+ * to make way for. */
 static void begin_turns(struct turns *t, struct card *card, int64_t now)
 {
     for (size_t i = 0; i < card->n; i++) {
         struct claim *c = card->claims[i];
         if (c->gate == GATE_OPEN && choice_needs_turn(c))
             gate_grant(t, c, now, now);
+        else if (c->gate == GATE_OPEN && choice_must_yield(c))
+            grant(t, c, TURNS_NEVER, /* is_overdue= */ false, now);
     }
 }
 
@@ -285,7 +301,9 @@ static void begin_turns(struct turns *t, struct card *card, int64_t now)
 static void linger(struct turns *t, struct claim *holder, int64_t now)
 {
     int64_t until = holder->card->contended + LINGER;
-    if (now >= until)
+    if (choice_must_yield(holder))
+        gate_extend(t, holder, TURNS_NEVER);
+    else if (now >= until)
         gate_open(t, holder);
     else
         gate_extend(t, holder, until);
@@ -314,15 +332,6 @@ static bool is_free(const struct card *card, const struct share *for_share)
             return false;
     }
     return true;
-}
-
-static void grant(struct turns *t, struct claim *c, int64_t ends, int64_t now)
-{
-    struct card *card = c->card;
-    card->kept = NULL;
-    card->holds_floor = c->spec.priority == TURNS_LOW && choice_is_low_due(card, now);
-    card->low = c->spec.priority == TURNS_LOW ? TURNS_NEVER : card->low;
-    gate_grant(t, c, ends, now);
 }
 
 /* Its claim with this number, if that needs a turn and has none; else NULL. */
@@ -355,12 +364,14 @@ static void give_up_cards(struct turns *t, const struct share *s)
 static void grant_all(struct turns *t, struct share *s, int64_t now)
 {
     int64_t last = now;
+    bool is_overdue = false;
     for (unsigned i = 0; i < s->n; i++) {
         struct claim *c = needed(s, i);
         if (!c)
             continue;
         if (!is_free(c->card, s))
             return;
+        is_overdue = is_overdue || choice_is_overdue(c, now);
         int64_t ends = ledger_ends(c, now);
         last = ends > last ? ends : last;
     }
@@ -368,7 +379,7 @@ static void grant_all(struct turns *t, struct share *s, int64_t now)
         struct claim *c = needed(s, i);
         if (!c)
             continue;
-        grant(t, c, ledger_is_capped(c) ? ledger_ends(c, now) : last, now);
+        grant(t, c, ledger_is_capped(c) ? ledger_ends(c, now) : last, is_overdue, now);
     }
 }
 
@@ -414,11 +425,13 @@ static void give(struct turns *t, struct claim *c, int64_t now)
     if (choice_needs_turn(c) && choice_is_gang(c->share))
         begin_gang(t, c->share, now);
     else if (choice_needs_turn(c))
-        grant(t, c, ledger_ends(c, now), now);
+        grant(t, c, ledger_ends(c, now), choice_is_overdue(c, now), now);
+    else if (choice_must_yield(c))
+        grant(t, c, TURNS_NEVER, /* is_overdue= */ false, now);
     else if (now >= c->card->contended + LINGER)
         gate_open(t, c);
     else
-        grant(t, c, c->card->contended + LINGER, now);
+        grant(t, c, c->card->contended + LINGER, /* is_overdue= */ false, now);
 }
 
 static void choose(struct turns *t, struct card *card, int64_t now)
@@ -497,6 +510,15 @@ static void for_each_due(struct turns *t, card_fn *fn, int64_t now)
             fn(t, &t->cards[i], now);
 }
 
+static void set_quanta(struct turns *t)
+{
+    unsigned n_contended = 0;
+    for (unsigned i = 0; i < TURNS_MAX_CARDS; i++)
+        n_contended += t->cards[i].n_active > 1;
+    for (unsigned i = 0; i < TURNS_MAX_CARDS; i++)
+        t->cards[i].quantum = ledger_quantum(n_contended);
+}
+
 static void finish(struct turns *t, struct card *card, int64_t now)
 {
     set_gates(t, card, now);
@@ -511,6 +533,7 @@ int64_t turns_step(struct turns *t, int64_t now)
     int64_t next = TURNS_NEVER;
     find_due(t, now);
     for_each_due(t, settle, now);
+    set_quanta(t);
     for_each_due(t, follow_holder, now);
     for_each_due(t, follow_kept, now);
     for_each_due(t, choose, now);

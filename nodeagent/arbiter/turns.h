@@ -10,10 +10,11 @@
  *
  * A share is one container; a claim is its part of one card; a member is one of its processes, and
  * known once it serves: has a context on the card. While one claim of a card is active and not
- * capped, its gate is open and no call is wanted. Otherwise the active claims take turns. The card's
- * time is due to them by their weights, and charged to the one that has the turn, from the grant until
- * each of its members has said that the card has done its work: who overruns waits longer. Times are
- * nanoseconds of any steady clock.
+ * capped, its gate is open and turns_step need not be called again. Otherwise the active claims take
+ * turns; and one of low priority has a turn without an end while it is alone, if a process of high
+ * priority serves. The card's time is due to them by their weights, and charged to the one that has
+ * the turn, from the grant until each of its members has said that the card has done its work: who
+ * overruns waits longer. Times are nanoseconds of any steady clock.
  *
  * One thread at a time. Whatever members say, or leave out, no gate stays closed for ever.
  */

@@ -32,7 +32,18 @@ bool choice_is_gang(const struct share *s)
     return n > 1;
 }
 
-bool choice_is_low_due(const struct card *card, int64_t now)
+bool choice_must_yield(const struct claim *c)
+{
+    const struct card *card = c->card;
+    for (size_t i = 0; i < card->n && c->spec.priority == TURNS_LOW; i++)
+        if (card->claims[i]->spec.priority == TURNS_HIGH &&
+            !member_set_is_empty(&card->claims[i]->serving))
+            return true;
+    return false;
+}
+
+/* Those of low priority, together. */
+static bool is_low_due(const struct card *card, int64_t now)
 {
     return card->low != TURNS_NEVER && now - card->low >= LOW_WAIT;
 }
@@ -48,7 +59,7 @@ static unsigned first_of(const struct claim *c, bool is_gang, const struct rank 
         return FIRST_HIGH;
     if (c == card->holder)
         return card->holds_floor && now < c->ends ? FIRST_HIGH : FIRST_LOW;
-    return choice_is_low_due(card, now) ? FIRST_MUST : FIRST_LOW;
+    return is_low_due(card, now) ? FIRST_MUST : FIRST_LOW;
 }
 
 static struct rank rank_of(const struct claim *c, int64_t now)
@@ -90,6 +101,11 @@ bool choice_is_before(const struct claim *a, const struct claim *b, int64_t now)
 bool choice_is_urgent(const struct claim *a, const struct claim *b, int64_t now)
 {
     return rank_of(a, now).first < rank_of(b, now).first;
+}
+
+bool choice_is_overdue(const struct claim *c, int64_t now)
+{
+    return rank_of(c, now).first == FIRST_MUST;
 }
 
 /* --- The next --- */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/arbiter/turns_ledger.h"
 
-#define QUANTUM     (20 * TURNS_MS)
-#define QUANTUM_MIN (10 * TURNS_MS)
-#define QUANTUM_MAX (50 * TURNS_MS)
-#define TICK        (5 * TURNS_MS)
+/* The mean turn; one by its weight is between a half and five halves of it. */
+#define QUANTUM   (20 * TURNS_MS)
+#define LONG      (50 * TURNS_MS)
+#define FEW_CARDS 5
 
 /* Neither is kept beyond: a claim that had nothing for long does not get the card for as long, and
  * one whose kernel took a minute is not shut out for an hour. */
@@ -220,18 +220,26 @@ void ledger_return(struct claim *c, int64_t now)
         c->deficit = min(c->deficit - min(faded, c->deficit), RETURN_MAX);
 }
 
-/* The nearest tick, so that turns of several cards end together and wake the agent once. */
-static int64_t nearest_tick(int64_t at)
+/* Each turn wakes two containers, and the agent. Where many cards are wanted turns are longer, so that
+ * the agent takes no more of a core for them. */
+int64_t ledger_quantum(unsigned n_contended)
 {
-    return (at + TICK / 2) / TICK * TICK;
+    return clamp(QUANTUM * n_contended / FEW_CARDS, QUANTUM, LONG);
+}
+
+/* Turns of several cards end together, and wake the agent once. */
+static int64_t nearest_tick(int64_t at, int64_t tick)
+{
+    return (at + tick / 2) / tick * tick;
 }
 
 int64_t ledger_ends(const struct claim *c, int64_t now)
 {
     const struct card *card = c->card;
     unsigned class = c->spec.priority;
+    int64_t mean = card->quantum;
     int64_t weights = card->weights[class] ? card->weights[class] : 1;
-    int64_t time = QUANTUM * c->weight * card->n_running[class] / weights;
-    int64_t ends = nearest_tick(now + clamp(time, QUANTUM_MIN, QUANTUM_MAX));
+    int64_t time = mean * c->weight * card->n_running[class] / weights;
+    int64_t ends = nearest_tick(now + clamp(time, mean / 2, mean * 5 / 2), mean / 4);
     return ledger_is_capped(c) ? min(ends, now + allowance(c) - c->used) : ends;
 }

@@ -20,6 +20,8 @@ void ledger_weigh(struct card *card);
 /* The claim is active again: what it had too little or too much of fades while it is idle. */
 void ledger_return(struct claim *c, int64_t now);
 
+/* How long a turn is, on the average, while so many cards are wanted by several claims. */
+int64_t ledger_quantum(unsigned n_contended);
 /* When its turn is to end, if it begins now. */
 int64_t ledger_ends(const struct claim *c, int64_t now);
 

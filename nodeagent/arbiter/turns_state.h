@@ -74,6 +74,7 @@ struct card {
     int64_t next;         /* when it is due by itself; TURNS_NEVER: it is not */
     int64_t charged;      /* up to when its time has been charged */
     int64_t contended;    /* when two were active last */
+    int64_t quantum;      /* how long a turn is, on the average */
     int64_t low;          /* since when those of low priority wait; TURNS_NEVER: they do not */
     unsigned n_active;
     unsigned n_running[TURNS_CLASSES]; /* that may have a turn now */

@@ -153,27 +153,40 @@ static bool take_sender(struct msghdr *m, struct ucred *ret)
     return false;
 }
 
-/* Descriptors that a sender adds find no room, and the kernel closes them. Returns false when there
- * is nothing to receive; *ret_good is false for what is no message. */
-static bool receive(struct share_sockets *s, unsigned slot, struct ucred *ret_from,
-                    struct share_message *ret, bool *ret_good)
+/* What one call receives of one container. */
+struct batch {
+    struct share_message messages[BATCH];
+    struct ucred from[BATCH];
+    bool are_good[BATCH]; /* false: it is no message of this layout */
+};
+
+union control {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(sizeof(struct ucred))];
+};
+
+/* Of one container, at most so many, with one call: each turn on a card is such a call. Descriptors
+ * that a sender adds find no room, and the kernel closes them. Returns how many there are. */
+static unsigned receive(struct share_sockets *s, unsigned slot, unsigned most, struct batch *ret)
 {
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(struct ucred))];
-    } control;
-    struct iovec part = {ret, sizeof(*ret)};
-    struct msghdr m = {.msg_iov = &part,
-                       .msg_iovlen = 1,
-                       .msg_control = control.bytes,
-                       .msg_controllen = sizeof(control.bytes)};
+    union control controls[BATCH];
+    struct iovec parts[BATCH];
+    struct mmsghdr m[BATCH];
+    for (unsigned i = 0; i < most; i++) {
+        parts[i] = (struct iovec){&ret->messages[i], sizeof(ret->messages[i])};
+        m[i].msg_hdr = (struct msghdr){.msg_iov = &parts[i],
+                                       .msg_iovlen = 1,
+                                       .msg_control = controls[i].bytes,
+                                       .msg_controllen = sizeof(controls[i].bytes)};
+    }
     HOLD(&s->mu);
     int fd = *place_of(s, slot);
-    ssize_t n = fd >= 0 ? recvmsg(fd, &m, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC) : -1;
-    if (n < 0)
-        return false;
-    *ret_good = n == sizeof(*ret) && ret->version == REGION_VERSION && take_sender(&m, ret_from);
-    return true;
+    int n = fd < 0 ? -1 : recvmmsg(fd, m, most, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC, NULL);
+    for (int i = 0; i < n; i++)
+        ret->are_good[i] = m[i].msg_len == sizeof(ret->messages[i]) &&
+                           ret->messages[i].version == REGION_VERSION &&
+                           take_sender(&m[i].msg_hdr, &ret->from[i]);
+    return n < 0 ? 0 : (unsigned)n;
 }
 
 /* --- Windows --- */
@@ -210,15 +223,14 @@ static void close_window(struct share_sockets *s)
 
 static void hear(struct share_sockets *s, unsigned slot, share_heard_fn *heard, void *arg)
 {
-    struct ucred from = {0};
-    struct share_message message;
-    bool good = false;
+    struct batch batch;
     unsigned *n = &s->heard[slot - SLOT_SHARES_FIRST];
     open_window(s);
-    for (int i = 0; i < BATCH && *n < MOST && receive(s, slot, &from, &message, &good); i++) {
-        ++*n;
-        if (good)
-            heard(arg, slot, &from, &message);
+    unsigned got = receive(s, slot, MOST - *n < BATCH ? MOST - *n : BATCH, &batch);
+    *n += got;
+    for (unsigned i = 0; i < got; i++) {
+        if (batch.are_good[i])
+            heard(arg, slot, &batch.from[i], &batch.messages[i]);
     }
     if (*n >= MOST && s->is_open)
         listen_to(s, slot, false);

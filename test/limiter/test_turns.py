@@ -145,11 +145,11 @@ def test_high_priority_has_the_card_first_and_low_what_is_left_and_a_little(host
 
 def test_low_priority_has_all_of_it_while_nobody_else_wants_it(host):
     one = host((0, "lent"), (0, "low"))
-    first, low = one.spins(0, 3), one.spins(1, 9)
+    first, low = one.spins(0, 5), one.spins(1, 10)
     first.ends()
     low.ends()
     end = max(first.counts)
-    beside, alone = low.done(end - 1500, end), low.done(end + 500, end + 3500) / 2
+    beside, alone = low.done(end - 3000, end), low.done(end + 500, end + 3500)
     assert alone > 5 * beside
 
 
