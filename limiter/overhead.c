@@ -32,7 +32,8 @@ static uint64_t told(int card)
 /* Locked. */
 static void note(int card)
 {
-    share_note_contexts(card, cards[card].contexts * cards[card].each);
+    uint64_t n = cards[card].contexts;
+    share_note_contexts(card, n, n * cards[card].each);
 }
 
 /* Locked. A limit may be passed by what is there already. */

@@ -102,6 +102,8 @@ struct usage {
     uint64_t taken[REGION_MAX_CARDS][REGION_MAX_PROCESSES];
     /* (atomic) Of these, what was taken for its contexts (terms_card.context_bytes). */
     uint64_t by_contexts[REGION_MAX_CARDS][REGION_MAX_PROCESSES];
+    /* (atomic) How many of these there are. */
+    uint64_t contexts[REGION_MAX_CARDS][REGION_MAX_PROCESSES];
 };
 
 /* --- Messages to the agent --- */

@@ -179,6 +179,7 @@ static void clear(unsigned int slot)
     for (unsigned int card = 0; card < REGION_MAX_CARDS; card++) {
         store64(&self.usage->taken[card][slot], 0);
         store64(&self.usage->by_contexts[card][slot], 0);
+        store64(&self.usage->contexts[card][slot], 0);
     }
     __atomic_store_n(&self.usage->processes[slot].pid, 0, __ATOMIC_RELEASE);
 }
@@ -339,10 +340,12 @@ static uint64_t *own_word(int card)
     return &self.usage->taken[card][self.slot];
 }
 
-void share_note_contexts(int card, uint64_t bytes)
+void share_note_contexts(int card, uint64_t n, uint64_t bytes)
 {
-    if (share_is_attached())
-        store64(&self.usage->by_contexts[card][self.slot], bytes);
+    if (!share_is_attached())
+        return;
+    store64(&self.usage->by_contexts[card][self.slot], bytes);
+    store64(&self.usage->contexts[card][self.slot], n);
 }
 
 bool share_take(int card, uint64_t bytes)

@@ -42,7 +42,7 @@ bool share_take(int card, uint64_t bytes);
 void share_take_anyway(int card, uint64_t bytes);
 void share_give_back(int card, uint64_t bytes);
 /* Says how much of what was taken its contexts have: the agent measures these. */
-void share_note_contexts(int card, uint64_t bytes);
+void share_note_contexts(int card, uint64_t n, uint64_t bytes);
 
 /* Between them no other thread of the container's processes is between them. False: another one is,
  * and has been for a while. */

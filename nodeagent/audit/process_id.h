@@ -25,7 +25,7 @@ int process_started(const char *proc_root, unsigned pid, uint64_t *ret, struct e
 int process_own_pid(const char *proc_root, unsigned pid, unsigned *ret, struct err *e) MUST_CHECK;
 
 /* Ends the process (SIGKILL), if its number is still its own: it began then, by proc_root and by
- * /proc, and is in that container of that pod. *ret_ended: false where it is gone. Never ends the caller, nor a process whose
- * container is not known. ERR_INVALID: one of these; ERR_SYSTEM. */
+ * /proc, and is in that container of that pod. *ret_ended: false where it is gone. Never ends the
+ * caller, nor a process whose container is not known. ERR_INVALID: one of these; ERR_SYSTEM. */
 int process_end(const char *proc_root, const struct process_id *id, bool *ret_ended,
                 struct err *e) MUST_CHECK;

@@ -173,15 +173,7 @@ static int hear(const struct look *l, struct share_sight *s, struct usage_file *
     return hear_usage(folder, (unsigned)card, ret, e);
 }
 
-/* What the limiter took for the contexts is the measure for each of them, as it was when it followed
- * the terms last. */
-static uint64_t contexts_of(const struct usage_process_taken *said, uint64_t context_bytes)
-{
-    return context_bytes ? said->taken_by_contexts / context_bytes : 0;
-}
-
-static struct audit_process process_of(const struct suspect *s, const struct usage_file *usage,
-                                       uint64_t context_bytes)
+static struct audit_process process_of(const struct suspect *s, const struct usage_file *usage)
 {
     struct audit_process p = {.id = s->id, .bytes = s->user->memory_bytes};
     const struct usage_process_taken *said = usage_file_find(usage, s->own_pid, s->id.started);
@@ -189,7 +181,7 @@ static struct audit_process process_of(const struct suspect *s, const struct usa
     p.is_limited = said;
     if (said) {
         p.own_bytes = said->taken - said->taken_by_contexts;
-        p.contexts = contexts_of(said, context_bytes);
+        p.contexts = said->contexts;
     }
     return p;
 }
@@ -213,15 +205,16 @@ static void look_at(const struct look *l, const struct shares *shares, const str
     auto_usage_file struct usage_file usage = {0};
     struct share_sight s = sight_of(shares, share);
     if (hear(l, &s, &usage, &why) < 0) {
-        log_debug("Could not read what a container says to use", kv_int("slot", s.folder),
-                  kv_err(&why));
+        char name[SLOT_WORD_BYTES];
+        log_debug("Could not read what a container says to use",
+                  kv("slot", slot_name(s.folder, name)), kv_err(&why));
         sight_done(&s);
         return;
     }
     for (size_t i = 0; i < l->n; i++)
         if (l->suspects[i].folder == (int)s.folder &&
             strcmp(l->suspects[i].of->pod_uid, share->uid) == 0)
-            *XPUSH(s.processes, s.n) = process_of(&l->suspects[i], &usage, s.context_bytes);
+            *XPUSH(s.processes, s.n) = process_of(&l->suspects[i], &usage);
     *XPUSH(ret->items, ret->n) = s;
 }
 

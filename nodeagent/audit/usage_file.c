@@ -60,41 +60,64 @@ static int read_reach(int fd, size_t *ret, struct err *e)
     return 0;
 }
 
-static int read_row(int fd, size_t table, unsigned card, size_t n, uint64_t *ret, struct err *e)
+/* The rows of one card; owned. */
+struct rows {
+    struct usage_process *processes;
+    uint64_t *taken, *by_contexts, *contexts;
+};
+
+static void rows_done(struct rows *r)
 {
-    return read_at(fd, ret, n * sizeof(*ret), table + card * sizeof(uint64_t[REGION_MAX_PROCESSES]),
-                   e);
+    free(r->processes);
+    free(r->taken);
+    free(r->by_contexts);
+    free(r->contexts);
+}
+AUTO_DEFINE(rows, struct rows, rows_done)
+
+static int read_row(int fd, size_t table, unsigned card, size_t n, uint64_t **ret, struct err *e)
+{
+    size_t row = card * sizeof(uint64_t[REGION_MAX_PROCESSES]);
+    *ret = xcalloc(n + 1, sizeof(**ret));
+    return read_at(fd, *ret, n * sizeof(**ret), table + row, e);
 }
 
-static void add(const struct usage_process *p, uint64_t taken, uint64_t by_contexts,
-                struct usage_file *ret)
+static int read_rows(int fd, unsigned card, size_t n, struct rows *ret, struct err *e)
 {
-    if (!p->pid)
+    size_t bytes = n * sizeof(*ret->processes);
+    ret->processes = xcalloc(n + 1, sizeof(*ret->processes));
+    TRY(read_at(fd, ret->processes, bytes, offsetof(struct usage, processes), e));
+    TRY(read_row(fd, offsetof(struct usage, taken), card, n, &ret->taken, e));
+    TRY(read_row(fd, offsetof(struct usage, by_contexts), card, n, &ret->by_contexts, e));
+    return read_row(fd, offsetof(struct usage, contexts), card, n, &ret->contexts, e);
+}
+
+static void add(const struct rows *r, size_t i, struct usage_file *ret)
+{
+    uint64_t taken = r->taken[i], by_contexts = r->by_contexts[i];
+    if (!r->processes[i].pid)
         return;
     *XPUSH(ret->items, ret->n) = (struct usage_process_taken){
-        .pid = p->pid,
-        .started = p->started,
+        .pid = r->processes[i].pid,
+        .started = r->processes[i].started,
         .taken = taken,
         .taken_by_contexts = by_contexts < taken ? by_contexts : taken,
+        .contexts = r->contexts[i],
     };
 }
 
 int usage_file_read(int folder, unsigned card, struct usage_file *ret, struct err *e)
 {
     size_t n = 0;
+    AUTO(rows) struct rows rows = {0};
     assert(card < REGION_MAX_CARDS);
     auto_fd int fd = open_regular(folder, e);
     TRY(fd);
     TRY(read_reach(fd, &n, e));
-    auto_free struct usage_process *processes = xcalloc(n + 1, sizeof(*processes));
-    auto_free uint64_t *taken = xcalloc(n + 1, sizeof(*taken));
-    auto_free uint64_t *by_contexts = xcalloc(n + 1, sizeof(*by_contexts));
-    TRY(read_at(fd, processes, n * sizeof(*processes), offsetof(struct usage, processes), e));
-    TRY(read_row(fd, offsetof(struct usage, taken), card, n, taken, e));
-    TRY(read_row(fd, offsetof(struct usage, by_contexts), card, n, by_contexts, e));
+    TRY(read_rows(fd, card, n, &rows, e));
     *ret = (struct usage_file){0};
     for (size_t i = 0; i < n; i++)
-        add(&processes[i], taken[i], by_contexts[i], ret);
+        add(&rows, i, ret);
     return 0;
 }
 

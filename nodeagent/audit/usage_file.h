@@ -16,7 +16,8 @@ struct usage_process_taken {
     uint32_t pid;               /* in its own PID namespace; never 0 */
     uint64_t started;           /* ticks since boot */
     uint64_t taken;             /* bytes */
-    uint64_t taken_by_contexts; /* of these; at most as much */
+    uint64_t taken_by_contexts; /* of these; at most as much ... */
+    uint64_t contexts;          /* ... for so many */
 };
 
 /* Owned: usage_file_done. */

@@ -24,6 +24,7 @@ PROCESSES, CARDS = 1024, 16
 PROCESS_AT, PROCESS_BYTES = 128, 64
 TAKEN_AT = PROCESS_AT + PROCESSES * PROCESS_BYTES
 BY_CONTEXTS_AT = TAKEN_AT + CARDS * PROCESSES * 8
+CONTEXTS_AT = BY_CONTEXTS_AT + CARDS * PROCESSES * 8
 REACH_AT = 20
 
 CUDA = str(ROOT / "test/sim/cuda.py")
@@ -120,13 +121,13 @@ class Container:
             self.count(p, (mib if own_mib is None else own_mib) * MIB)
         return p
 
-    def count(self, process, taken, by_contexts=0, card=0):
+    def count(self, process, taken, by_contexts=0, contexts=0, card=0):
         """What the limiter in the process writes."""
         slot, self.reach = self.reach, self.reach + 1
         with open(self.usage, "r+b") as f:
             f.seek(PROCESS_AT + slot * PROCESS_BYTES)
             f.write(struct.pack("=IIQ", process.own_pid, 4026531836, process.started))
-            for table, value in ((TAKEN_AT, taken), (BY_CONTEXTS_AT, by_contexts)):
+            for table, value in ((TAKEN_AT, taken), (BY_CONTEXTS_AT, by_contexts), (CONTEXTS_AT, contexts)):
                 f.seek(table + (card * PROCESSES + slot) * 8)
                 f.write(struct.pack("=Q", value))
             f.seek(REACH_AT)

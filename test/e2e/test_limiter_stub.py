@@ -32,7 +32,7 @@ from cuda import MIB, OUT_OF_MEMORY, Client  # noqa: E402
 # limiter/region.h
 TERMS = struct.Struct("=QIIIIII96x")
 CARD = struct.Struct("=16sQQIIIIIIQI60x")
-TERMS_MAGIC, USAGE_MAGIC, TERMS_BYTES, USAGE_BYTES = 0x31736D7265745643, 0x3165676173755643, 2176, 327808
+TERMS_MAGIC, USAGE_MAGIC, TERMS_BYTES, USAGE_BYTES = 0x31736D7265745643, 0x3165676173755643, 2176, 458880
 LEVELS = ("none", "library", "mps", "driver")
 HELLO = struct.pack("=IIIIII", 1, 1, 0, 0, 0, 0)
 LIBRARIES = {"libcuda.so": "libcleave-cuda.so", "libnvidia-ml.so": "libcleave-nvml.so"}

@@ -274,7 +274,7 @@ class Shares(Program):
         limits = [struct.unpack_from("=Q", terms, 128 + 128 * card + 16)[0] >> 20 for card in range(2)]
         assert limits in ([3000, 3000], [5000, 5000], [5000, 3000]), f"{run}\n{limits}"
         usage = (share / "usage").stat()
-        assert (usage.st_size, usage.st_mode & 0o777) == (327808, 0o666), f"{run}\n{usage}"
+        assert (usage.st_size, usage.st_mode & 0o777) == (458880, 0o666), f"{run}\n{usage}"
         assert (share / "agent").is_socket(), run
 
 

@@ -139,8 +139,10 @@ static void put_word(int fd, uint64_t word, size_t at)
     cr_assert_eq(pwrite(fd, &word, sizeof(word), (off_t)at), (ssize_t)sizeof(word));
 }
 
-/* The limiter in the only process of the folder's container has taken so much of a card. */
-static void count(unsigned number, unsigned pid, unsigned card, uint64_t taken, uint64_t contexts)
+/* The limiter in the only process of the folder's container has taken so much of a card, so much of
+ * it for its n contexts. */
+static void count(unsigned number, unsigned pid, unsigned card, uint64_t taken, uint64_t n,
+                  uint64_t by_contexts)
 {
     const struct usage_process p = {.pid = pid - 1000, .started = pid};
     auto_free char *path = xasprintf("shares/share.%u/usage", number);
@@ -150,7 +152,8 @@ static void count(unsigned number, unsigned pid, unsigned card, uint64_t taken, 
     cr_assert_eq(pwrite(fd, &reach, sizeof(reach), offsetof(struct usage, reach)),
                  (ssize_t)sizeof(reach));
     put_word(fd, taken, offsetof(struct usage, taken) + card * sizeof(uint64_t[1024]));
-    put_word(fd, contexts, offsetof(struct usage, by_contexts) + card * sizeof(uint64_t[1024]));
+    put_word(fd, by_contexts, offsetof(struct usage, by_contexts) + card * sizeof(uint64_t[1024]));
+    put_word(fd, n, offsetof(struct usage, contexts) + card * sizeof(uint64_t[1024]));
 }
 
 static void look(void)
@@ -196,10 +199,10 @@ Test(share_look, what_the_limiter_counts_is_found_by_the_processes_own_number_an
 {
     run(&views[1], 2002, 300, SIDECAR, 5);
     cr_expect_not(sight(6)->processes[0].is_limited);
-    count(5, 2002, 1, 250 * MIB, 90 * MIB);
+    count(5, 2002, 1, 250 * MIB, 2, 90 * MIB);
     const struct audit_process *p = sight(6)->processes;
-    cr_expect(p->is_limited && p->own_bytes == 160 * MIB && p->contexts == 0);
-    count(5, 2003, 1, 250 * MIB, 90 * MIB);
+    cr_expect(p->is_limited && p->own_bytes == 160 * MIB && p->contexts == 2);
+    count(5, 2003, 1, 250 * MIB, 2, 90 * MIB);
     cr_expect_not(sight(6)->processes[0].is_limited);
 }
 
@@ -214,10 +217,21 @@ Test(share_look, the_terms_of_the_card_say_what_a_context_takes)
     cr_expect_eq(share_terms_card(t, "a"), -1);
     share_terms_set_context(t, 1, 400 * MIB);
     cr_expect_eq(sight(6)->context_bytes, 400 * MIB);
-    run(&views[1], 2002, 3000, SIDECAR, 5);
-    count(5, 2002, 1, 2000 * MIB, 1200 * MIB);
-    cr_expect_eq(sight(6)->processes[0].contexts, 3);
     cr_expect_eq(sight(5)->context_bytes, 0);
+}
+
+Test(share_look, contexts_are_counted_by_the_limiter_and_whatever_it_took_for_them_when)
+{
+    auto_fd int folder = -1;
+    auto_terms struct terms *t = NULL;
+    run(&views[1], 2002, 3000, SIDECAR, 5);
+    count(5, 2002, 1, 2000 * MIB, 3, 2000 * MIB);
+    cr_assert_eq(share_folders_open(folders, slot(5), &folder, NULL), 0);
+    cr_assert_eq(share_terms_map(folder, &t, NULL), 0);
+    for (uint64_t mib = 0; mib < 1000; mib += 100) {
+        share_terms_set_context(t, 1, mib * MIB);
+        cr_expect_eq(sight(6)->processes[0].contexts, 3, "%d MiB", (int)mib);
+    }
 }
 
 Test(share_look, a_process_that_shows_no_folder_is_of_the_container_of_those_that_do)
@@ -270,7 +284,7 @@ Test(share_look, of_a_card_that_was_not_read_nothing_is_said)
 Test(share_look, a_container_that_shut_or_spoilt_its_usage_has_said_nothing)
 {
     run(&views[0], 2001, 100, CONTAINER, 3);
-    count(3, 2001, 0, 90 * MIB, 0);
+    count(3, 2001, 0, 90 * MIB, 0, 0);
     cr_expect(sight(3)->processes[0].is_limited);
     cr_assert_eq(truncate("shares/share.3/usage", 100), 0);
     const struct share_sight *s = sight(3);
@@ -294,7 +308,7 @@ Test(share_look, an_agent_that_can_open_no_more_files_judges_nobody)
 {
     struct rlimit was;
     run(&views[0], 2001, 100, CONTAINER, 3);
-    count(3, 2001, 0, 90 * MIB, 0);
+    count(3, 2001, 0, 90 * MIB, 0, 0);
     cr_assert_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
     for (unsigned files = 0; files < 40; files++) {
         const struct rlimit few = {files, was.rlim_max};
@@ -311,7 +325,7 @@ Test(share_look, what_one_container_says_is_not_heard_of_anothers_processes)
 {
     run(&views[0], 2001, 100, CONTAINER, 3);
     run(&views[0], 2002, 100, SIDECAR, 5);
-    count(5, 2001, 0, 100 * MIB, 0);
+    count(5, 2001, 0, 100 * MIB, 0, 0);
     cr_expect_not(sight(3)->processes[0].is_limited);
     cr_expect_not(sight(5)->processes[0].is_limited);
 }

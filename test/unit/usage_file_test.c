@@ -65,12 +65,13 @@ Test(usage_file, it_says_what_each_process_has_taken_of_a_card)
     process(0, 17, 500, 1000);
     process(2, 18, 600, 2000);
     usage->by_contexts[1][2] = 300;
+    usage->contexts[1][2] = 3;
     write_bytes(sizeof(*usage));
     cr_assert_eq(read_card(1), 0);
     cr_expect_eq(file.n, 2);
     const struct usage_process_taken *p = usage_file_find(&file, 18, 600);
     cr_assert_not_null(p);
-    cr_expect(p->taken == 2000 && p->taken_by_contexts == 300);
+    cr_expect(p->taken == 2000 && p->taken_by_contexts == 300 && p->contexts == 3);
     cr_expect_null(usage_file_find(&file, 18, 601), "another process of that number");
     cr_expect_null(usage_file_find(&file, 19, 600));
     cr_assert_eq(read_card(0), 0);
@@ -116,6 +117,8 @@ Test(usage_file, what_is_cut_at_any_length_is_refused_where_something_lacks)
         cr_expect_eq(read_card(1), -ERR_PROTOCOL, "%zu", n);
     }
     write_bytes(offsetof(struct usage, by_contexts));
+    cr_expect_eq(read_card(1), -ERR_PROTOCOL);
+    write_bytes(offsetof(struct usage, contexts));
     cr_expect_eq(read_card(1), -ERR_PROTOCOL);
 }
 
