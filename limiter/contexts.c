@@ -68,6 +68,8 @@ static CUresult note(CUresult rc, int card, CUdevice device, const CUcontext *co
 static void end(CUcontext context)
 {
     struct ledger_entry e;
+    flight_end_context(context);
+    streams_end_context(context);
     if (!ledger_take(LEDGER_CONTEXT, key_of(context), &e))
         return;
     charge_end_context(e.key);
@@ -108,12 +110,10 @@ static CUresult retain(CUcontext *context, CUdevice device)
     return rc;
 }
 
-/* A context that may end. */
+/* A context that may end: nobody asks it meanwhile. */
 static CUcontext leave(CUcontext context)
 {
     live_contexts_remove(context);
-    flight_end_context(context);
-    streams_end_context(context);
     return context;
 }
 

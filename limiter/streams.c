@@ -104,8 +104,10 @@ void streams_add(CUcontext context, CUstream stream)
 {
     lock();
     struct entry *e = find_or_add(stream_key(stream), context);
-    if (e != NULL)
+    if (e != NULL) {
+        e->context = context; /* the entry may be of a context that has just ended */
         e->is_made = true;
+    }
     unlock();
 }
 

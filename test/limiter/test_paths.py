@@ -28,6 +28,9 @@ PATHS = {
     ),
 }
 
+# How it makes another one, where doing the same once more changes nothing.
+AGAIN = {"a heap of kernels": "cu('cuCtxSetLimit', 2, 2 * {size} + (8 << 20))"}
+
 
 @pytest.fixture
 def card():
@@ -69,10 +72,17 @@ def test_it_counts_is_refused_past_the_share_and_given_back(shared, path):
     for _ in range(2):
         assert makes(worker, make, 64 * MIB) == 0
         assert 64 * MIB <= taken() <= SHARE * MIB
-        assert makes(worker, make.replace("x =", "y ="), 64 * MIB) == -OUT_OF_MEMORY
+        assert makes(worker, AGAIN.get(path, make).replace("x =", "y ="), 64 * MIB) == -OUT_OF_MEMORY
         assert 64 * MIB <= taken() <= SHARE * MIB
         worker.does(free.format(size=64 * MIB))
         assert taken() == 0
+
+
+def test_a_heap_takes_the_difference_to_what_it_was(shared):
+    _, worker, taken = shared
+    for mib in (80, 30, 96, 1, 0, 60):
+        assert makes(worker, f"cu('cuCtxSetLimit', 2, {mib * MIB} + (8 << 20))", 0) == 0
+        assert mib * MIB <= taken() < (mib + 2) * MIB
 
 
 @pytest.mark.parametrize("path", PATHS)
