@@ -14,7 +14,7 @@
 #include "limiter/real.h"
 #include "limiter/streams.h"
 
-enum { NODE_GRAPH = 4, NODE_ALLOCATION = 10, MAX_DEPTH = 64, MAX_DEVICES = 64 };
+enum { NODE_GRAPH = 4, NODE_ALLOCATION = 10, MAX_DEPTH = 64 };
 
 /* A flag of cuGraphInstantiateWithParams alone. */
 #define UPLOAD UINT64_C(2)
@@ -22,7 +22,7 @@ enum { NODE_GRAPH = 4, NODE_ALLOCATION = 10, MAX_DEPTH = 64, MAX_DEVICES = 64 };
 /* Bytes that one launch allocates on each device. Nodes that do not stand at the same time count,
  * too. */
 struct needs {
-    uint64_t bytes[MAX_DEVICES];
+    uint64_t bytes[DEVICES_MAX];
     int reach; /* devices from here on have nothing */
 };
 
@@ -30,7 +30,7 @@ static CUresult add_graph(CUgraph graph, unsigned int depth, struct needs *ret);
 
 static void add_bytes(struct needs *n, CUdevice device, uint64_t bytes)
 {
-    if (device < 0 || device >= MAX_DEVICES)
+    if (device < 0 || device >= DEVICES_MAX)
         return;
     if (__builtin_add_overflow(n->bytes[device], bytes, &n->bytes[device]))
         n->bytes[device] = UINT64_MAX;
