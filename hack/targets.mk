@@ -249,6 +249,7 @@ $(B)/test/race/nvml_cards $(B)/test/race/mxsml_cards: | sim
 
 limiter_test = $(eval $(1): $(addprefix $(B)/limiter/,$(2))) $(eval $(1): LDFLAGS += $(addprefix $(B)/limiter/,$(2)))
 $(call limiter_test,$(B)/test/unit/ledger_test,ledger.o)
+$(call limiter_test,$(B)/test/unit/array_size_test,array_size.o)
 $(call limiter_test,$(B)/test/unit/proc_stat_test,proc_stat.o)
 $(call limiter_test,$(B)/test/unit/peer_test,peer.o proc_stat.o)
 $(call limiter_test,$(B)/test/unit/word_lock_test,word_lock.o peer.o proc_stat.o)

@@ -4,18 +4,17 @@
 #include "limiter/charge.h"
 #include "limiter/real.h"
 
-#define ALLOCATE(kind, handle, bytes, call)                                                        \
-    struct charge c;                                                                               \
-    CUresult rc = charge_begin(&c, kind, bytes);                                                   \
-    if (rc == CUDA_SUCCESS)                                                                        \
-        rc = call;                                                                                 \
-    const uint64_t key = rc == CUDA_SUCCESS ? (uint64_t)(uintptr_t) * (handle) : 0;                \
-    return charge_end(&c, rc, &key)
+static uint64_t key_of(const void *handle)
+{
+    return (uint64_t)(uintptr_t)handle;
+}
 
-#define FREE(kind, handle, call)                                                                   \
-    struct charge_free f;                                                                          \
-    charge_free_begin(&f, kind, (uint64_t)(uintptr_t)(handle));                                    \
-    return charge_free_end(&f, call)
+/* handle: what was made; NULL where rc says that nothing was. */
+static CUresult end(const struct charge *c, CUresult rc, const void *handle)
+{
+    const uint64_t key = key_of(handle);
+    return charge_end(c, rc, &key);
+}
 
 static uint64_t flat(uint64_t width, uint64_t height, int format, unsigned int channels)
 {
@@ -30,23 +29,33 @@ CUresult cuArrayCreate_v2(CUarray *array, const struct array_descriptor *d)
 {
     if (d == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    ALLOCATE(LEDGER_ARRAY, array, flat(d->width, d->height, d->format, d->channels),
-             real.cuArrayCreate_v2(array, d));
+    struct charge c;
+    CUresult rc = charge_begin(&c, LEDGER_ARRAY, flat(d->width, d->height, d->format, d->channels));
+    if (rc == CUDA_SUCCESS)
+        rc = real.cuArrayCreate_v2(array, d);
+    return end(&c, rc, rc == CUDA_SUCCESS ? *array : NULL);
 }
 
 CUresult cuArrayCreate(CUarray *array, const struct array_descriptor_v1 *d)
 {
     if (d == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    ALLOCATE(LEDGER_ARRAY, array, flat(d->width, d->height, d->format, d->channels),
-             real.cuArrayCreate(array, d));
+    struct charge c;
+    CUresult rc = charge_begin(&c, LEDGER_ARRAY, flat(d->width, d->height, d->format, d->channels));
+    if (rc == CUDA_SUCCESS)
+        rc = real.cuArrayCreate(array, d);
+    return end(&c, rc, rc == CUDA_SUCCESS ? *array : NULL);
 }
 
 CUresult cuArray3DCreate_v2(CUarray *array, const struct array3d_descriptor *d)
 {
     if (d == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    ALLOCATE(LEDGER_ARRAY, array, array_bytes(d, 1), real.cuArray3DCreate_v2(array, d));
+    struct charge c;
+    CUresult rc = charge_begin(&c, LEDGER_ARRAY, array_bytes(d, 1));
+    if (rc == CUDA_SUCCESS)
+        rc = real.cuArray3DCreate_v2(array, d);
+    return end(&c, rc, rc == CUDA_SUCCESS ? *array : NULL);
 }
 
 CUresult cuArray3DCreate(CUarray *array, const struct array3d_descriptor_v1 *d)
@@ -59,12 +68,18 @@ CUresult cuArray3DCreate(CUarray *array, const struct array3d_descriptor_v1 *d)
                                             .format = d->format,
                                             .channels = d->channels,
                                             .flags = d->flags};
-    ALLOCATE(LEDGER_ARRAY, array, array_bytes(&wide, 1), real.cuArray3DCreate(array, d));
+    struct charge c;
+    CUresult rc = charge_begin(&c, LEDGER_ARRAY, array_bytes(&wide, 1));
+    if (rc == CUDA_SUCCESS)
+        rc = real.cuArray3DCreate(array, d);
+    return end(&c, rc, rc == CUDA_SUCCESS ? *array : NULL);
 }
 
 CUresult cuArrayDestroy(CUarray array)
 {
-    FREE(LEDGER_ARRAY, array, real.cuArrayDestroy(array));
+    struct charge_free f;
+    charge_free_begin(&f, LEDGER_ARRAY, key_of(array));
+    return charge_free_end(&f, real.cuArrayDestroy(array));
 }
 
 CUresult cuMipmappedArrayCreate(CUmipmappedArray *array, const struct array3d_descriptor *d,
@@ -72,13 +87,18 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *array, const struct array3d_de
 {
     if (d == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    ALLOCATE(LEDGER_ARRAY, array, array_bytes(d, levels),
-             real.cuMipmappedArrayCreate(array, d, levels));
+    struct charge c;
+    CUresult rc = charge_begin(&c, LEDGER_ARRAY, array_bytes(d, levels));
+    if (rc == CUDA_SUCCESS)
+        rc = real.cuMipmappedArrayCreate(array, d, levels);
+    return end(&c, rc, rc == CUDA_SUCCESS ? *array : NULL);
 }
 
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray array)
 {
-    FREE(LEDGER_ARRAY, array, real.cuMipmappedArrayDestroy(array));
+    struct charge_free f;
+    charge_free_begin(&f, LEDGER_ARRAY, key_of(array));
+    return charge_free_end(&f, real.cuMipmappedArrayDestroy(array));
 }
 
 /* Memory of Vulkan or of another library that a limiter does not stand in front of. What CUDA has
@@ -87,10 +107,16 @@ CUresult cuImportExternalMemory(CUexternalMemory *memory, const struct external_
 {
     if (d == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    ALLOCATE(LEDGER_EXTERNAL, memory, d->bytes, real.cuImportExternalMemory(memory, d));
+    struct charge c;
+    CUresult rc = charge_begin(&c, LEDGER_EXTERNAL, d->bytes);
+    if (rc == CUDA_SUCCESS)
+        rc = real.cuImportExternalMemory(memory, d);
+    return end(&c, rc, rc == CUDA_SUCCESS ? *memory : NULL);
 }
 
 CUresult cuDestroyExternalMemory(CUexternalMemory memory)
 {
-    FREE(LEDGER_EXTERNAL, memory, real.cuDestroyExternalMemory(memory));
+    struct charge_free f;
+    charge_free_begin(&f, LEDGER_EXTERNAL, key_of(memory));
+    return charge_free_end(&f, real.cuDestroyExternalMemory(memory));
 }

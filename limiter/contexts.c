@@ -13,14 +13,12 @@
 #include "limiter/share.h"
 #include "limiter/streams.h"
 
-enum { MAX_DEVICES = 64 };
-
 /* Held over the real calls: the handle of a context that has ended may be that of the next. */
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     CUcontext context;
     unsigned int retains;
-} primaries[MAX_DEVICES];
+} primaries[DEVICES_MAX];
 
 static void forget_after_fork(void)
 {
@@ -32,7 +30,7 @@ __attribute__((constructor)) static void watch_forks(void)
     (void)pthread_atfork(/* prepare= */ NULL, /* parent= */ NULL, forget_after_fork);
 }
 
-/* Without its share a process gets no card: it is closed rather than unlimited. */
+/* Without its share a process gets no card: it is refused rather than unlimited. */
 CUresult cuInit(unsigned int flags)
 {
     if (!share_attach())

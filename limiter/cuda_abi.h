@@ -43,7 +43,7 @@ typedef struct {
 
 /* --- Layouts, as far as the limiter reads them --- */
 
-enum { CU_MEM_LOCATION_TYPE_DEVICE = 1 };
+enum { CU_MEM_LOCATION_TYPE_DEVICE = 1, CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
 
 struct cuda_location {
     int type, id;

@@ -8,10 +8,8 @@
 #include "limiter/real.h"
 #include "limiter/share.h"
 
-enum { MAX_DEVICES = 64 };
-
 /* Written once, before any context can be made; until then no device is one of the share's. */
-static int8_t cards[MAX_DEVICES] = {[0 ... MAX_DEVICES - 1] = -1};
+static int8_t cards[DEVICES_MAX] = {[0 ... DEVICES_MAX - 1] = -1};
 static int count;
 static bool is_alone; /* there is one device */
 static bool is_read;  /* atomic */
@@ -26,7 +24,7 @@ static CUresult read_one(int ordinal)
     CUresult rc = also.cuDeviceGet(&device, ordinal);
     if (rc == CUDA_SUCCESS)
         rc = also.cuDeviceGetUuid(&uuid, device);
-    if (rc == CUDA_SUCCESS && device >= 0 && device < MAX_DEVICES)
+    if (rc == CUDA_SUCCESS && device >= 0 && device < DEVICES_MAX)
         cards[device] = (int8_t)share_card_of(uuid.bytes);
     return rc;
 }
@@ -37,7 +35,7 @@ static CUresult read_all(void)
     CUresult rc = also.cuDeviceGetCount(&n);
     for (int i = 0; i < n && rc == CUDA_SUCCESS; i++)
         rc = read_one(i);
-    count = n < MAX_DEVICES ? n : MAX_DEVICES;
+    count = n < DEVICES_MAX ? n : DEVICES_MAX;
     is_alone = n == 1;
     __atomic_store_n(&is_read, rc == CUDA_SUCCESS, __ATOMIC_RELEASE);
     return rc;
@@ -66,7 +64,7 @@ int devices_count(void)
 
 int card_of_device(CUdevice device)
 {
-    return device >= 0 && device < MAX_DEVICES ? cards[device] : -1;
+    return device >= 0 && device < DEVICES_MAX ? cards[device] : -1;
 }
 
 /* A context that was not made by calls that we know (of graphics, green ones) may be of any device,

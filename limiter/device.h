@@ -12,7 +12,9 @@ CUresult devices_read(void);
 /* They are read, and this process has its share. Until then nothing may be allocated. */
 bool devices_are_ready(void);
 
-/* How many devices there are. */
+/* Devices from here on are none of the share's. */
+enum { DEVICES_MAX = 64 };
+/* How many devices there are, at most so many. */
 int devices_count(void);
 
 /* The device's card in the share's terms; -1: it is none of the share's. */
@@ -24,5 +26,6 @@ struct here {
     int card;
     bool is_unknown; /* the context; it may end without a word */
 };
-/* INVALID_CONTEXT and others as the real library has them; NOT_INITIALIZED while this process has no share. */
+/* INVALID_CONTEXT and others as the real library has them; NOT_INITIALIZED while this process has
+ * no share. */
 CUresult here_now(struct here *ret);

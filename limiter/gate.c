@@ -274,9 +274,9 @@ static bool has_launched(struct server *s)
     return more || load(&cards[s->card].waiting) != 0;
 }
 
-/* A program that has given the card work will have more, as a rule, as soon as that is done: whether
- * it is idle is told a little later. */
-/* False: the agent did not hear it. */
+/* A program that has given the card work will have more, as a rule, as soon as that is done:
+ * whether it is idle is told a little later. False: the agent did not hear it. True, too, where the
+ * next turn came first: it is answered instead. */
 static bool answer_closed(struct server *s, uint32_t turn)
 {
     if (!drain(s->card, turn))
@@ -340,7 +340,8 @@ static void *serve(void *card)
 {
     struct server s = {.card = (int)(intptr_t)card, .answered = NO_TURN};
     (void)share_tell(SHARE_SERVES, s.card, /* turn= */ 0);
-    int relaxed = 2; /* a capture in another thread is not ended by what this one waits for */
+    /* A capture in another thread is not ended by what this one asks. */
+    int relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
     (void)also.cuThreadExchangeStreamCaptureMode(&relaxed);
     for (;;) {
         uint32_t seen = beat();

@@ -5,7 +5,7 @@
  *
  * A thread for each card with a context waits for the agent's word, and answers when the card has
  * finished what this process gave it. It runs nothing of the program's, and sleeps while nobody
- * else wants the card.
+ * else wants the card and the claim is not capped.
  */
 #pragma once
 

@@ -14,7 +14,7 @@
 #include "limiter/real.h"
 #include "limiter/streams.h"
 
-enum { NODE_GRAPH = 4, NODE_ALLOCATION = 10, MAX_DEPTH = 64, MAX_DEVICES = 64 };
+enum { NODE_GRAPH = 4, NODE_ALLOCATION = 10, MAX_DEPTH = 64 };
 
 /* A flag of cuGraphInstantiateWithParams alone. */
 #define UPLOAD UINT64_C(2)
@@ -22,7 +22,7 @@ enum { NODE_GRAPH = 4, NODE_ALLOCATION = 10, MAX_DEPTH = 64, MAX_DEVICES = 64 };
 /* Bytes that one launch allocates on each device. Nodes that do not stand at the same time count,
  * too. */
 struct needs {
-    uint64_t bytes[MAX_DEVICES];
+    uint64_t bytes[DEVICES_MAX];
     int reach; /* devices from here on have nothing */
 };
 
@@ -30,7 +30,7 @@ static CUresult add_graph(CUgraph graph, unsigned int depth, struct needs *ret);
 
 static void add_bytes(struct needs *n, CUdevice device, uint64_t bytes)
 {
-    if (device < 0 || device >= MAX_DEVICES)
+    if (device < 0 || device >= DEVICES_MAX)
         return;
     if (__builtin_add_overflow(n->bytes[device], bytes, &n->bytes[device]))
         n->bytes[device] = UINT64_MAX;
@@ -167,36 +167,56 @@ static bool begin(const struct needs *n)
 
 /* --- The calls --- */
 
-/* A graph that is uploaded when it is made executable takes its memory then. Nodes that another
- * thread adds during the call are found by note, after it. */
-#define INSTANTIATE(exec, graph, flags, call)                                                      \
-    struct needs needs = {0};                                                                      \
-    CUresult rc = ((flags)&UPLOAD) != 0 ? add_graph(graph, 0, &needs) : CUDA_SUCCESS;              \
-    if (rc != CUDA_SUCCESS)                                                                        \
-        return rc;                                                                                 \
-    if (!begin(&needs))                                                                            \
-        return CUDA_ERROR_OUT_OF_MEMORY;                                                           \
-    rc = call;                                                                                     \
-    if (rc == CUDA_SUCCESS)                                                                        \
-        rc = note(graph, *(exec));                                                                 \
-    end(&needs, needs.reach);                                                                      \
-    return rc
+/* A graph that is uploaded when it is made executable takes its memory then. SUCCESS: the call is to
+ * be made. Whatever it returns, end_instance follows. */
+static CUresult begin_instance(struct needs *needs, CUgraph graph, uint64_t flags)
+{
+    *needs = (struct needs){0};
+    CUresult rc = (flags & UPLOAD) != 0 ? add_graph(graph, 0, needs) : CUDA_SUCCESS;
+    if (rc == CUDA_SUCCESS && !begin(needs))
+        rc = CUDA_ERROR_OUT_OF_MEMORY;
+    if (rc != CUDA_SUCCESS)
+        needs->reach = 0;
+    return rc;
+}
+
+/* Nodes that another thread has added during the call are found by note. */
+static CUresult end_instance(const struct needs *needs, CUresult rc, CUgraph graph,
+                             const CUgraphExec *exec)
+{
+    if (rc == CUDA_SUCCESS)
+        rc = note(graph, *exec);
+    end(needs, needs->reach);
+    return rc;
+}
 
 CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *text,
                             size_t bytes)
 {
-    INSTANTIATE(exec, graph, 0U, real.cuGraphInstantiate(exec, graph, node, text, bytes));
+    struct needs needs;
+    CUresult rc = begin_instance(&needs, graph, /* flags= */ 0);
+    if (rc == CUDA_SUCCESS)
+        rc = real.cuGraphInstantiate(exec, graph, node, text, bytes);
+    return end_instance(&needs, rc, graph, exec);
 }
 
 CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *text,
                                size_t bytes)
 {
-    INSTANTIATE(exec, graph, 0U, real.cuGraphInstantiate_v2(exec, graph, node, text, bytes));
+    struct needs needs;
+    CUresult rc = begin_instance(&needs, graph, /* flags= */ 0);
+    if (rc == CUDA_SUCCESS)
+        rc = real.cuGraphInstantiate_v2(exec, graph, node, text, bytes);
+    return end_instance(&needs, rc, graph, exec);
 }
 
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, uint64_t flags)
 {
-    INSTANTIATE(exec, graph, 0U, real.cuGraphInstantiateWithFlags(exec, graph, flags));
+    struct needs needs;
+    CUresult rc = begin_instance(&needs, graph, /* flags= */ 0);
+    if (rc == CUDA_SUCCESS)
+        rc = real.cuGraphInstantiateWithFlags(exec, graph, flags);
+    return end_instance(&needs, rc, graph, exec);
 }
 
 /* CUDA_GRAPH_INSTANTIATE_PARAMS begins with the flags. */
@@ -207,14 +227,20 @@ static uint64_t flags_of(const void *params)
 
 CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph, void *params)
 {
-    INSTANTIATE(exec, graph, flags_of(params),
-                real.cuGraphInstantiateWithParams(exec, graph, params));
+    struct needs needs;
+    CUresult rc = begin_instance(&needs, graph, flags_of(params));
+    if (rc == CUDA_SUCCESS)
+        rc = real.cuGraphInstantiateWithParams(exec, graph, params);
+    return end_instance(&needs, rc, graph, exec);
 }
 
 CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph, void *params)
 {
-    INSTANTIATE(exec, graph, flags_of(params),
-                real.cuGraphInstantiateWithParams_ptsz(exec, graph, params));
+    struct needs needs;
+    CUresult rc = begin_instance(&needs, graph, flags_of(params));
+    if (rc == CUDA_SUCCESS)
+        rc = real.cuGraphInstantiateWithParams_ptsz(exec, graph, params);
+    return end_instance(&needs, rc, graph, exec);
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec exec)
@@ -227,38 +253,59 @@ CUresult cuGraphExecDestroy(CUgraphExec exec)
     return rc;
 }
 
-/* In a stream that is captured it becomes a part of another graph. */
-#define RUN(exec, stream, call)                                                                    \
-    struct gate_pass pass = {.card = -1};                                                          \
-    if (streams_is_captured(stream))                                                               \
-        return call;                                                                               \
-    const struct needs needs = noted(exec);                                                        \
-    if (!gate_is_open())                                                                           \
-        gate_enter(&pass, stream);                                                                 \
-    bool has_room = begin(&needs);                                                                 \
-    CUresult rc = gate_leave(&pass, has_room ? call : CUDA_ERROR_OUT_OF_MEMORY);                   \
-    if (has_room)                                                                                  \
-        end(&needs, needs.reach);                                                                  \
-    return rc
+/* A launch or an upload. */
+struct run {
+    struct gate_pass pass;
+    struct needs needs; /* that have been taken */
+};
+
+/* In a stream that is captured it becomes a part of another graph. SUCCESS: the call is to be made.
+ * Whatever it returns, end_run follows. */
+static CUresult begin_run(struct run *r, CUgraphExec exec, CUstream stream)
+{
+    *r = (struct run){.pass = {.card = -1}};
+    if (streams_is_captured(stream))
+        return CUDA_SUCCESS;
+    r->needs = noted(exec);
+    if (!gate_is_open())
+        gate_enter(&r->pass, stream);
+    if (begin(&r->needs))
+        return CUDA_SUCCESS;
+    r->needs.reach = 0;
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult end_run(const struct run *r, CUresult rc)
+{
+    rc = gate_leave(&r->pass, rc);
+    end(&r->needs, r->needs.reach);
+    return rc;
+}
 
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
-    RUN(exec, stream, real.cuGraphLaunch(exec, stream));
+    struct run r;
+    CUresult rc = begin_run(&r, exec, stream);
+    return end_run(&r, rc == CUDA_SUCCESS ? real.cuGraphLaunch(exec, stream) : rc);
 }
 
 CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream)
 {
-    CUstream own = stream_of_thread(stream);
-    RUN(exec, own, real.cuGraphLaunch_ptsz(exec, stream));
+    struct run r;
+    CUresult rc = begin_run(&r, exec, stream_of_thread(stream));
+    return end_run(&r, rc == CUDA_SUCCESS ? real.cuGraphLaunch_ptsz(exec, stream) : rc);
 }
 
 CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
 {
-    RUN(exec, stream, real.cuGraphUpload(exec, stream));
+    struct run r;
+    CUresult rc = begin_run(&r, exec, stream);
+    return end_run(&r, rc == CUDA_SUCCESS ? real.cuGraphUpload(exec, stream) : rc);
 }
 
 CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream stream)
 {
-    CUstream own = stream_of_thread(stream);
-    RUN(exec, own, real.cuGraphUpload_ptsz(exec, stream));
+    struct run r;
+    CUresult rc = begin_run(&r, exec, stream_of_thread(stream));
+    return end_run(&r, rc == CUDA_SUCCESS ? real.cuGraphUpload_ptsz(exec, stream) : rc);
 }

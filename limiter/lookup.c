@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA: functions by name and version. */
+/* CUDA: looking functions up. What the real search has found is exchanged for ours. */
 #include <stdbool.h>
 #include <string.h>
 

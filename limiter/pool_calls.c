@@ -18,8 +18,8 @@ static CUresult undo(struct pool *p, CUdeviceptr pointer, CUstream stream)
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult end(struct pool *p, CUresult rc, const CUdeviceptr *pointer, size_t bytes,
-                    CUstream stream)
+static CUresult note_allocation(struct pool *p, CUresult rc, const CUdeviceptr *pointer,
+                                size_t bytes, CUstream stream)
 {
     bool ok = pools_end(p);
     if (rc != CUDA_SUCCESS)
@@ -30,61 +30,85 @@ static CUresult end(struct pool *p, CUresult rc, const CUdeviceptr *pointer, siz
     return rc;
 }
 
-/* rc: whether the pool could be told. */
-static CUresult begin(CUresult rc, struct pool *p, size_t bytes)
+/* One in a stream's order, before its call and after it. */
+struct allocation {
+    CUstream stream;
+    bool names_pool; /* by this handle; else it is the stream's */
+    CUmemoryPool handle;
+    struct pool *pool;
+    bool is_locked; /* pools.h; not while the stream is captured */
+};
+
+static CUresult find_pool(struct allocation *a)
 {
-    if (rc == CUDA_SUCCESS && !pools_begin(p, bytes))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    return rc;
+    return a->names_pool ? pools_known(a->handle, &a->pool) : pools_of_stream(a->stream, &a->pool);
+}
+
+/* SUCCESS: the call is to be made. Whatever it returns, end_allocation follows. */
+static CUresult begin_allocation(struct allocation *a, size_t bytes)
+{
+    if (!devices_are_ready())
+        return CUDA_ERROR_NOT_INITIALIZED;
+    if (streams_is_captured(a->stream))
+        return CUDA_SUCCESS;
+    pools_lock();
+    a->is_locked = true;
+    CUresult rc = find_pool(a);
+    return rc == CUDA_SUCCESS && !pools_begin(a->pool, bytes) ? CUDA_ERROR_OUT_OF_MEMORY : rc;
 }
 
 /* What is captured takes memory when its graph is launched, but where another thread has ended the
- * capture before. */
-#define ALLOCATE(which, stream, call)                                                              \
-    if (!devices_are_ready())                                                                      \
-        return CUDA_ERROR_NOT_INITIALIZED;                                                         \
-    struct pool *p = NULL;                                                                         \
-    if (streams_is_captured(stream)) {                                                             \
-        CUresult captured = call;                                                                  \
-        if (captured != CUDA_SUCCESS || streams_is_captured(stream))                               \
-            return captured;                                                                       \
-        pools_lock();                                                                              \
-        (void)(which);                                                                             \
-        captured = end(p, captured, pointer, bytes, stream);                                       \
-        pools_unlock();                                                                            \
-        return captured;                                                                           \
-    }                                                                                              \
-    pools_lock();                                                                                  \
-    CUresult told = which;                                                                         \
-    CUresult rc = begin(told, p, bytes);                                                           \
-    rc = end(p, rc == CUDA_SUCCESS ? call : rc, pointer, bytes, stream);                           \
-    pools_unlock();                                                                                \
-    return rc
+ * capture before the call. */
+static CUresult end_allocation(struct allocation *a, CUresult rc, const CUdeviceptr *pointer,
+                               size_t bytes)
+{
+    if (!a->is_locked) {
+        if (rc != CUDA_SUCCESS || streams_is_captured(a->stream))
+            return rc;
+        pools_lock();
+        (void)find_pool(a);
+    }
+    rc = note_allocation(a->pool, rc, pointer, bytes, a->stream);
+    pools_unlock();
+    return rc;
+}
 
 CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream stream)
 {
-    ALLOCATE(pools_of_stream(stream, &p), stream, real.cuMemAllocAsync(pointer, bytes, stream));
+    struct allocation a = {.stream = stream};
+    CUresult rc = begin_allocation(&a, bytes);
+    if (rc == CUDA_SUCCESS)
+        rc = real.cuMemAllocAsync(pointer, bytes, stream);
+    return end_allocation(&a, rc, pointer, bytes);
 }
 
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *pointer, size_t bytes, CUstream stream)
 {
-    CUstream own = stream_of_thread(stream);
-    ALLOCATE(pools_of_stream(own, &p), own, real.cuMemAllocAsync_ptsz(pointer, bytes, stream));
+    struct allocation a = {.stream = stream_of_thread(stream)};
+    CUresult rc = begin_allocation(&a, bytes);
+    if (rc == CUDA_SUCCESS)
+        rc = real.cuMemAllocAsync_ptsz(pointer, bytes, stream);
+    return end_allocation(&a, rc, pointer, bytes);
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool,
                                  CUstream stream)
 {
-    ALLOCATE(pools_known(pool, &p), stream,
-             real.cuMemAllocFromPoolAsync(pointer, bytes, pool, stream));
+    struct allocation a = {.stream = stream, .names_pool = true, .handle = pool};
+    CUresult rc = begin_allocation(&a, bytes);
+    if (rc == CUDA_SUCCESS)
+        rc = real.cuMemAllocFromPoolAsync(pointer, bytes, pool, stream);
+    return end_allocation(&a, rc, pointer, bytes);
 }
 
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool,
                                       CUstream stream)
 {
-    CUstream own = stream_of_thread(stream);
-    ALLOCATE(pools_known(pool, &p), own,
-             real.cuMemAllocFromPoolAsync_ptsz(pointer, bytes, pool, stream));
+    struct allocation a = {.stream = stream_of_thread(stream), .names_pool = true, .handle = pool};
+    CUresult rc = begin_allocation(&a, bytes);
+    if (rc == CUDA_SUCCESS)
+        rc = real.cuMemAllocFromPoolAsync_ptsz(pointer, bytes, pool, stream);
+    return end_allocation(&a, rc, pointer, bytes);
 }
 
 /* --- Freeing, in a stream's order --- */
@@ -109,26 +133,44 @@ static CUresult end_charge(const struct charge_free *f, CUresult rc, CUstream st
     return charge_free_end(f, rc);
 }
 
+/* One in a stream's order, before its call and after it. */
+struct release {
+    CUstream stream;
+    bool is_captured, is_pooled;
+    struct pools_free pooled;
+    struct charge_free charged;
+};
+
+static void begin_release(struct release *r, CUdeviceptr pointer, CUstream stream)
+{
+    *r = (struct release){.stream = stream, .is_captured = streams_is_captured(stream)};
+    if (r->is_captured)
+        return;
+    r->is_pooled = pools_free_begin(&r->pooled, pointer);
+    if (!r->is_pooled)
+        charge_free_begin(&r->charged, LEDGER_POINTER, pointer);
+}
+
 /* Memory of cuMemAlloc is free when the stream gets there; a pool keeps what it has. */
-#define FREE(stream, call)                                                                         \
-    struct pools_free p;                                                                           \
-    struct charge_free f;                                                                          \
-    if (streams_is_captured(stream))                                                               \
-        return call;                                                                               \
-    if (pools_free_begin(&p, pointer))                                                             \
-        return pools_free_end(&p, call);                                                           \
-    charge_free_begin(&f, LEDGER_POINTER, pointer);                                                \
-    return end_charge(&f, call, stream)
+static CUresult end_release(const struct release *r, CUresult rc)
+{
+    if (r->is_captured)
+        return rc;
+    return r->is_pooled ? pools_free_end(&r->pooled, rc) : end_charge(&r->charged, rc, r->stream);
+}
 
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream)
 {
-    FREE(stream, real.cuMemFreeAsync(pointer, stream));
+    struct release r;
+    begin_release(&r, pointer, stream);
+    return end_release(&r, real.cuMemFreeAsync(pointer, stream));
 }
 
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream)
 {
-    CUstream own = stream_of_thread(stream);
-    FREE(own, real.cuMemFreeAsync_ptsz(pointer, stream));
+    struct release r;
+    begin_release(&r, pointer, stream_of_thread(stream));
+    return end_release(&r, real.cuMemFreeAsync_ptsz(pointer, stream));
 }
 
 /* --- Pools --- */

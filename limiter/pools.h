@@ -24,7 +24,8 @@ struct pools_graph {
 bool pools_graph_begin(const struct pools_graph *g);
 void pools_graph_end(const struct pools_graph *g);
 
-/* --- One at a time: between lock and unlock, and the real call with them, so that what is settled is what it did --- */
+/* --- One at a time: between lock and unlock, and the real call with them, so that what is settled
+ * is what it did --- */
 
 struct pool;
 void pools_lock(void);

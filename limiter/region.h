@@ -37,18 +37,20 @@ enum {
 
 /* --- Terms --- */
 
-/* When a container's work may go to a card: the word `gate`, which is a futex. */
+/* When a container's work may go to a card: the word `gate`. Who waits for it to change sleeps on
+ * `beat`, a futex, which changes with each gate. */
 enum share_gate {
     GATE_OPEN = 0,   /* nothing is asked; work goes on without a word */
     GATE_TELL = 1,   /* work goes on; who sends the first says WANT */
-    GATE_CLOSED = 2, /* work waits for the word to change; who wants some says WANT */
-    GATE_TURN = 3,   /* work goes on, bounded in flight, until the word changes */
+    GATE_CLOSED = 2, /* work waits until it changes; who wants some says WANT */
+    GATE_TURN = 3,   /* work goes on, bounded in flight, until it changes */
 };
 
 /* What holds the limits (enforcement.memory and .compute). */
 enum share_level { LEVEL_NONE, LEVEL_LIBRARY, LEVEL_MPS, LEVEL_DRIVER };
 
-/* One card of the container, in the order of its slots. */
+/* One card of the container, in the order of its slots. `turn` counts all changes of the gate, not
+ * only those to GATE_TURN: WANT, IDLE and DRAINED say which one they are about. */
 struct terms_card {
     uint8_t uuid[16];
     uint64_t memory_bytes;  /* (atomic) the limit over all processes of the container */
@@ -57,7 +59,7 @@ struct terms_card {
     uint32_t priority;      /* 0 high, 1 low */
     uint32_t memory_level, compute_level; /* enum share_level */
     uint32_t gate;                        /* (atomic) enum share_gate */
-    uint32_t turn;                        /* (atomic) counts the turns; told back in DRAINED */
+    uint32_t turn;                        /* (atomic) counts the changes of the gate */
     uint64_t turn_ends;                   /* (atomic) of GATE_TURN, as planned */
     uint32_t is_capped;                   /* 1: never more than its percent, also alone */
     uint32_t pad;
@@ -95,7 +97,8 @@ struct usage {
     uint32_t pad;
     uint32_t reach; /* (atomic) slots from here on were never used */
     uint64_t lock;  /* (atomic) word_lock.h */
-    uint64_t trial; /* (atomic) the same, of who tries what may pass a limit by a granule */
+    uint64_t trial; /* (atomic) the same, of who tries what may pass a limit by a granule, or by
+                        a pool's slab */
     uint64_t reserved[11];
     struct usage_process processes[REGION_MAX_PROCESSES];
     /* (atomic) What each process has of each card, its contexts included. */

@@ -44,8 +44,8 @@ void share_give_back(int card, uint64_t bytes);
 /* Says how much of what was taken its contexts have: the agent measures these. */
 void share_note_contexts(int card, uint64_t n, uint64_t bytes);
 
-/* Between them no other thread of the container's processes is between them. False: another one is,
- * and has been for a while. */
+/* At most one thread of the container is inside a trial. False: another one is: of this process, or
+ * of another one that stayed inside for 100 ms. */
 bool share_trial_begin(void);
 void share_trial_end(void);
 

@@ -23,32 +23,48 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int pr
     return note(real.cuStreamCreateWithPriority(stream, flags, priority), stream);
 }
 
-#define DESTROY(stream, call)                                                                      \
-    CUcontext context = NULL;                                                                      \
-    bool was_known = streams_remove(stream, &context);                                             \
-    CUresult rc = call;                                                                            \
-    if (rc != CUDA_SUCCESS && was_known)                                                           \
-        streams_add(context, stream);                                                              \
-    return rc
+/* A stream that is to be destroyed, as it was known before. */
+struct destroyed {
+    CUstream stream;
+    CUcontext context;
+    bool was_known;
+};
+
+static struct destroyed take_out(CUstream stream)
+{
+    struct destroyed d = {.stream = stream};
+    d.was_known = streams_remove(stream, &d.context);
+    return d;
+}
+
+static CUresult left(const struct destroyed *d, CUresult rc)
+{
+    if (rc != CUDA_SUCCESS && d->was_known)
+        streams_add(d->context, d->stream);
+    return rc;
+}
 
 CUresult cuStreamDestroy(CUstream stream)
 {
-    DESTROY(stream, real.cuStreamDestroy(stream));
+    const struct destroyed d = take_out(stream);
+    return left(&d, real.cuStreamDestroy(stream));
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream)
 {
-    DESTROY(stream, real.cuStreamDestroy_v2(stream));
+    const struct destroyed d = take_out(stream);
+    return left(&d, real.cuStreamDestroy_v2(stream));
 }
 
 /* --- Captures --- */
 
-#define BEGIN(stream, call)                                                                        \
-    bool is_new = streams_begin_capture(stream);                                                   \
-    CUresult rc = call;                                                                            \
-    if (rc != CUDA_SUCCESS && is_new)                                                              \
-        streams_end_capture(stream);                                                               \
-    return rc
+/* is_new: it was not captured before the call, which has begun the capture, or failed. */
+static CUresult begun(CUresult rc, CUstream stream, bool is_new)
+{
+    if (rc != CUDA_SUCCESS && is_new)
+        streams_end_capture(stream);
+    return rc;
+}
 
 /* Some errors leave it running. */
 static CUresult end(CUresult rc, CUstream stream)
@@ -61,58 +77,75 @@ static CUresult end(CUresult rc, CUstream stream)
 
 CUresult cuStreamBeginCapture(CUstream stream)
 {
-    BEGIN(stream, real.cuStreamBeginCapture(stream));
+    bool is_new = streams_begin_capture(stream);
+    return begun(real.cuStreamBeginCapture(stream), stream, is_new);
 }
 
 CUresult cuStreamBeginCapture_ptsz(CUstream stream)
 {
-    BEGIN(stream_of_thread(stream), real.cuStreamBeginCapture_ptsz(stream));
+    CUstream own = stream_of_thread(stream);
+    bool is_new = streams_begin_capture(own);
+    return begun(real.cuStreamBeginCapture_ptsz(stream), own, is_new);
 }
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
 {
-    BEGIN(stream, real.cuStreamBeginCapture_v2(stream, mode));
+    bool is_new = streams_begin_capture(stream);
+    return begun(real.cuStreamBeginCapture_v2(stream, mode), stream, is_new);
 }
 
 CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, int mode)
 {
-    BEGIN(stream_of_thread(stream), real.cuStreamBeginCapture_v2_ptsz(stream, mode));
+    CUstream own = stream_of_thread(stream);
+    bool is_new = streams_begin_capture(own);
+    return begun(real.cuStreamBeginCapture_v2_ptsz(stream, mode), own, is_new);
 }
 
 CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *after,
                                      const void *edges, size_t n, int mode)
 {
-    BEGIN(stream, real.cuStreamBeginCaptureToGraph(stream, graph, after, edges, n, mode));
+    bool is_new = streams_begin_capture(stream);
+    return begun(real.cuStreamBeginCaptureToGraph(stream, graph, after, edges, n, mode), stream,
+                 is_new);
 }
 
 CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *after,
                                           const void *edges, size_t n, int mode)
 {
-    BEGIN(stream_of_thread(stream),
-          real.cuStreamBeginCaptureToGraph_ptsz(stream, graph, after, edges, n, mode));
+    CUstream own = stream_of_thread(stream);
+    bool is_new = streams_begin_capture(own);
+    return begun(real.cuStreamBeginCaptureToGraph_ptsz(stream, graph, after, edges, n, mode), own,
+                 is_new);
 }
 
 CUresult cuStreamBeginRecaptureToGraph(CUstream stream, int mode, CUgraph graph, void *callback,
                                        void *data)
 {
-    BEGIN(stream, real.cuStreamBeginRecaptureToGraph(stream, mode, graph, callback, data));
+    bool is_new = streams_begin_capture(stream);
+    return begun(real.cuStreamBeginRecaptureToGraph(stream, mode, graph, callback, data), stream,
+                 is_new);
 }
 
 CUresult cuStreamBeginRecaptureToGraph_ptsz(CUstream stream, int mode, CUgraph graph,
                                             void *callback, void *data)
 {
-    BEGIN(stream_of_thread(stream),
-          real.cuStreamBeginRecaptureToGraph_ptsz(stream, mode, graph, callback, data));
+    CUstream own = stream_of_thread(stream);
+    bool is_new = streams_begin_capture(own);
+    return begun(real.cuStreamBeginRecaptureToGraph_ptsz(stream, mode, graph, callback, data), own,
+                 is_new);
 }
 
 CUresult cuStreamBeginCaptureToCig(CUstream stream, void *params)
 {
-    BEGIN(stream, real.cuStreamBeginCaptureToCig(stream, params));
+    bool is_new = streams_begin_capture(stream);
+    return begun(real.cuStreamBeginCaptureToCig(stream, params), stream, is_new);
 }
 
 CUresult cuStreamBeginCaptureToCig_ptsz(CUstream stream, void *params)
 {
-    BEGIN(stream_of_thread(stream), real.cuStreamBeginCaptureToCig_ptsz(stream, params));
+    CUstream own = stream_of_thread(stream);
+    bool is_new = streams_begin_capture(own);
+    return begun(real.cuStreamBeginCaptureToCig_ptsz(stream, params), own, is_new);
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)

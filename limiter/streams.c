@@ -11,7 +11,7 @@
 /* Work of more streams than these is not waited for. */
 enum { MAX_STREAMS = 4096 };
 
-enum { MODE_RELAXED = 2, MODE_UNCHANGED = -1 };
+enum { MODE_UNCHANGED = -1 };
 
 /* One entry may be both. */
 struct entry {
@@ -220,7 +220,7 @@ bool streams_are_done(CUcontext current)
 
 int streams_relax(void)
 {
-    int mode = MODE_RELAXED;
+    int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     if (!streams_any_captured() || also.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
         return MODE_UNCHANGED;
     return mode;

@@ -2,8 +2,8 @@
 /*
  * The streams of this process, so that one can ask whether they are done, and which of them are
  * captured. A capture breaks when a thread waits for its stream, or for something that its stream is
- * part of. Nothing is put into a stream to know when it is done: what stands in the default stream
- * waits for all others, and they for it, so that two that wait for each other would for ever.
+ * part of. No event is recorded to learn whether a card is done: one in the default stream waits for
+ * all others, and they for it, so that two that wait for each other would for ever.
  *
  * Any thread may call anything.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whose kernels a card runs: one context's at a time, of all processes of a state. Contexts with
- * kernels take turns, round robin, each for a time slice of 2 ms or as long as it has work.
+ * kernels get time slices in rotation, each 2 ms long or as long as it has work.
  *
  * The file "<state>.work" has a seat for each context that ever ran a kernel, and the cards: who
  * has each, and what slices it gave. A lock that the kernel drops guards them, for a few

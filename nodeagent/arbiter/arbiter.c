@@ -234,10 +234,10 @@ static unsigned list_claims(struct arbiter *a, struct container *c, struct turns
 }
 
 /* Its cards; and not only the numbers that they have in its terms. */
-static bool is_same(const struct container *old, const struct container *new)
+static bool is_same(const struct container *old, const struct container *c)
 {
-    return old && old->n == new->n &&memcmp(old->claims, new->claims, sizeof(old->claims)) == 0 &&
-           memcmp(old->cards, new->cards, sizeof(old->cards)) == 0;
+    return old && old->n == c->n && memcmp(old->claims, c->claims, sizeof(old->claims)) == 0 &&
+           memcmp(old->cards, c->cards, sizeof(old->cards)) == 0;
 }
 
 static void put(struct arbiter *a, unsigned slot, struct container *c)

@@ -13,8 +13,8 @@
 
 /*
  * Carries out who may put work on a card when (turns.h): writes the gates of containers into their
- * terms, hears what their processes say, and notices when one ends. While nobody waits for a card it
- * neither wakes nor writes.
+ * terms, hears what their processes say, and notices when one ends. While each card is wanted by one
+ * container at most, whose claim is not capped, it neither wakes nor writes.
  *
  * Any thread puts and drops; one thread hears and steps.
  */

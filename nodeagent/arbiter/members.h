@@ -16,8 +16,7 @@ struct member_watch {
     unsigned n, most;
 };
 
-/* Of nobody. Borrows watch. `about` is in the epoll's data what members are to be told by, and the
- * member is added to it. */
+/* Empty. Borrows watch. An event's epoll data is `about` + the member's number. */
 struct members *members_new(struct member_watch *watch, uint64_t about);
 /* Closes their descriptors. NULL allowed. */
 void members_free(struct members *m);

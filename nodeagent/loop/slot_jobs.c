@@ -395,8 +395,9 @@ void slot_jobs_rebind_lost(const struct slot_jobs *s)
     while (late_binding_lost(s->slots, &made, &slot)) {
         auto_err struct err e = {0};
         char name[SLOT_WORD_BYTES];
-        log_warn("Another program removed a pod's slice: making it again", kv_int("slot", slot));
-        if (s->cdi_slots && cdi_slots_remove(s->cdi_slots, slot_name(slot, name), &e) < 0)
-            log_warn("Could not remove the CDI file of a slot", kv_int("slot", slot), kv_err(&e));
+        (void)slot_name(slot, name);
+        log_warn("Another program removed a pod's slice: making it again", kv("slot", name));
+        if (s->cdi_slots && cdi_slots_remove(s->cdi_slots, name, &e) < 0)
+            log_warn("Could not remove the CDI file of a slot", kv("slot", name), kv_err(&e));
     }
 }

@@ -28,7 +28,6 @@ enum { ROOT_MODE = 0700, FOLDER_MODE = 0755 };
 
 static_assert((int)SLOT_MAX <= (int)ARBITER_MAX_SLOTS, "any slot may take turns");
 
-/* mu is held while a folder is made or removed: what is left of one is removed beside another. */
 enum { SHARE_MAX_SEEDS = 64 }; /* a node has fewer cards */
 
 struct share_folders {
@@ -37,6 +36,7 @@ struct share_folders {
     struct share_sockets *sockets;
     struct arbiter *arbiter;
     struct usage_watch *watch; /* NULL: the kernel gives none */
+    /* Held while a folder is made or removed: what is left of one is removed beside another. */
     pthread_mutex_t mu;
     struct seed {
         uint8_t uuid[16];

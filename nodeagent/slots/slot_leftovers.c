@@ -7,6 +7,8 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/container/slot_pool.h"
+
 enum { AGAIN_MS = 1000 };
 
 void slot_leftovers_add(struct slot_leftovers *l, unsigned slot)
@@ -65,6 +67,7 @@ bool slot_leftovers_next(struct slot_leftovers *l, const struct slot_questions *
 
 void slot_leftovers_released(struct slot_leftovers *l, unsigned slot, const struct err *err)
 {
+    char name[SLOT_WORD_BYTES];
     for (size_t i = 0; i < l->n; i++) {
         struct slot_leftover *o = &l->items[i];
         if (o->slot != slot)
@@ -75,7 +78,7 @@ void slot_leftovers_released(struct slot_leftovers *l, unsigned slot, const stru
         o->done = !err;
         o->due_mono_ms = clock_mono_ms(l->clk) + backoff_next_ms(&o->backoff, l->clk, l->rng);
         if (err)
-            log_warn("Could not release a slot", kv_int("slot", slot), kv_err(err));
+            log_warn("Could not release a slot", kv("slot", slot_name(slot, name)), kv_err(err));
         return;
     }
     assert(false && "what is released stays in the list meanwhile");

@@ -97,7 +97,7 @@ def test_variants_of_a_function_are_decided_alike():
 
 
 def test_a_later_form_is_handed_out_from_a_later_version():
-    """As the limiter's own search by name and version relies on."""
+    """By the version cuGetProcAddress chooses; the limiter exchanges what that has found."""
     for name, rows in variants(ROWS).items():
         for thread in ("_ptds", "_ptsz", ""):
             forms = [row for row in rows if row.symbol.endswith(thread) and (thread or not row.symbol.endswith(("_ptds", "_ptsz")))]
