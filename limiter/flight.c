@@ -13,8 +13,9 @@
 /* More streams than these are not bounded. */
 enum { MAX_FLIGHTS = 256, RING = 64, DEPTH_MIN = 1, DEPTH_FIRST = 2 };
 
-#define IN_FLIGHT_NS MONO_MS
+#define IN_FLIGHT_NS (3 * MONO_MS / 2)
 #define GIVE_UP_NS   (50 * MONO_MS)
+#define PAUSE_MAX_NS MONO_MS
 
 /* cuEventCreate: without times. */
 enum { EVENT_FLAGS = 2 };
@@ -197,16 +198,31 @@ static void note_end(struct flight *f, const struct flight_bound *b, enum wait_e
         f->seen_ns = 0;
 }
 
+/* Of long pieces the card has just begun one, and none has to wait behind it yet: the program was
+ * ahead by as long as it waited. Whoever wants the card meanwhile waits for one piece, not two. */
+static uint64_t pause_of(const struct flight *f, uint64_t waited)
+{
+    uint64_t part = f->piece_ns / 2, most = waited < PAUSE_MAX_NS ? waited : PAUSE_MAX_NS;
+    if (f->depth > DEPTH_MIN)
+        return 0;
+    return part < most ? part : most;
+}
+
 void flight_wait(CUcontext context, CUstream stream, const struct flight_bound *b,
                  bool (*goes_on)(int card), int card)
 {
     int mode = streams_relax();
+    uint64_t began = mono_ns(), pause = 0;
     enum wait_end end = wait_for(b->oldest, goes_on, card);
     lock();
     struct flight *f = find(context, stream_key(stream));
     if (f != NULL)
         note_end(f, b, end);
+    if (f != NULL && end == WAIT_DONE)
+        pause = pause_of(f, mono_ns() - began);
     unlock();
+    if (pause >= RAW_LOOK_NS && goes_on(card))
+        raw_look(&pause);
     streams_tighten(mode);
 }
 

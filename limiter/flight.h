@@ -3,8 +3,8 @@
  * Work that was given to a card while others want it, too: known, so that one can tell when it is
  * done, and bounded, so that this is soon after the gate is closed. An event follows each piece; who
  * gives one more waits for an older one. How many may be in flight comes from how long they take: as
- * many as a card does in a millisecond, at least one beside the one that is given, so that it stays
- * busy.
+ * many as a card does in a millisecond and a half, at least one beside the one that is given, so that
+ * it stays busy; of long pieces that one is given when the other is half done.
  *
  * Nothing here waits in the driver: work that never ends, or that waits for the program itself,
  * holds nobody but who gave it.

@@ -21,6 +21,7 @@
 
 /* Without work for so long the turn is given back. */
 static const struct timespec idle_time = {.tv_nsec = 1000000};
+static const struct timespec half_time = {.tv_nsec = 500000};
 static const struct timespec short_time = {.tv_nsec = 100000};
 /* An agent that says nothing for so long is gone (region.h). */
 #define AWAY_NS MONO_S
@@ -77,6 +78,18 @@ static uint32_t beat(void)
 static void wait_for_change(const uint32_t *word, uint32_t seen, const struct timespec *time)
 {
     (void)syscall(SYS_futex, word, FUTEX_WAIT, seen, time, NULL, 0);
+}
+
+struct gate_state {
+    uint32_t gate, turn;
+};
+
+static struct gate_state gate_state(int card)
+{
+    const uint64_t both = __atomic_load_n(&share_terms(card)->gate_and_turn, __ATOMIC_SEQ_CST);
+    struct gate_state s;
+    memcpy(&s, &both, sizeof(s));
+    return s;
 }
 
 /* --- Entering --- */
@@ -170,19 +183,18 @@ static bool wait_closed(struct patience *p, int card, uint32_t seen, uint32_t tu
  * read, so that it is seen by whoever closes the gate afterwards. */
 static uint32_t try_to_pass(int card, uint32_t seen, uint32_t *ret_turn)
 {
-    const struct terms_card *t = share_terms(card);
     add(&cards[card].entering, 1);
-    uint32_t gate = load(&t->gate), turn = load(&t->turn);
-    *ret_turn = turn;
-    if (gate == GATE_TELL)
-        tell_first(card, turn);
-    if (gate == GATE_TURN)
-        want_again(card, turn);
-    if (gate == GATE_CLOSED && is_away(card, seen))
+    const struct gate_state s = gate_state(card);
+    *ret_turn = s.turn;
+    if (s.gate == GATE_TELL)
+        tell_first(card, s.turn);
+    if (s.gate == GATE_TURN)
+        want_again(card, s.turn);
+    if (s.gate == GATE_CLOSED && is_away(card, seen))
         return GATE_TURN;
-    if (gate == GATE_CLOSED)
+    if (s.gate == GATE_CLOSED)
         add(&cards[card].entering, UINT32_MAX);
-    return gate;
+    return s.gate;
 }
 
 static uint32_t pass(int card)
@@ -217,7 +229,7 @@ void gate_enter(struct gate_pass *g, CUstream stream)
 
 static bool is_bounded(int card)
 {
-    return load(&share_terms(card)->gate) == GATE_TURN;
+    return gate_state(card).gate == GATE_TURN;
 }
 
 /* Work counts as entering only until the card has it: a thread that waits here, for older work, holds
@@ -242,7 +254,7 @@ CUresult gate_leave(const struct gate_pass *g, CUresult rc)
 
 static bool is_turn(int card, uint32_t turn)
 {
-    return load(&share_terms(card)->turn) == turn;
+    return gate_state(card).turn == turn;
 }
 
 /* Waits until work that had passed the gate is given to the card, and until the card has done it.
@@ -263,8 +275,49 @@ struct server {
     int card;
     uint32_t answered; /* the closed turn that was answered last */
     uint32_t launches; /* as they were when one last looked */
+    uint32_t before;   /* ... and as they were when the gate was closed last */
     bool is_drained;   /* the answer was DRAINED: perhaps there is more to do */
+    bool is_idle;  /* at the last look: nothing was launched since the one before, or in flight */
+    bool was_used; /* something was launched between the last two closings */
+    uint32_t returned; /* the turn that was given back in order to have it with other cards */
 };
+
+static bool is_used(const struct server *s)
+{
+    return load(&cards[s->card].launches) != s->before;
+}
+
+/* --- Several cards ---
+ *
+ * A thread that waits at one card's gate will go on with the cards that it has used lately. They are
+ * wanted until then, so that it has them all at the same time: a kernel that waits for those on other
+ * cards would work on none of them. */
+
+enum elsewhere { NOBODY_WAITS, SOMEBODY_PASSES, SOMEBODY_WAITS };
+
+static enum elsewhere look_elsewhere(int card)
+{
+    enum elsewhere found = NOBODY_WAITS;
+    for (int i = 0; i < REGION_MAX_CARDS; i++) {
+        if (i == card || load(&cards[i].waiting) == 0)
+            continue;
+        if (gate_state(i).gate == GATE_CLOSED)
+            return SOMEBODY_WAITS;
+        found = SOMEBODY_PASSES;
+    }
+    return found;
+}
+
+/* False: nobody who has used this card waits at another one's gate. */
+static bool wait_for_others(struct server *s, uint32_t turn)
+{
+    enum elsewhere other = s->was_used || is_used(s) ? look_elsewhere(s->card) : NOBODY_WAITS;
+    if (other == SOMEBODY_WAITS && s->returned != turn && share_tell(SHARE_DRAINED, s->card, turn))
+        s->returned = turn;
+    return other != NOBODY_WAITS;
+}
+
+/* --- --- */
 
 static bool has_launched(struct server *s)
 {
@@ -281,7 +334,10 @@ static bool answer_closed(struct server *s, uint32_t turn)
 {
     if (!drain(s->card, turn))
         return true;
-    s->is_drained = load(&cards[s->card].launches) != 0 || load(&cards[s->card].waiting) != 0;
+    uint32_t launches = load(&cards[s->card].launches);
+    s->was_used = is_used(s);
+    s->before = launches;
+    s->is_drained = launches != 0 || load(&cards[s->card].waiting) != 0;
     return share_tell(s->is_drained ? SHARE_DRAINED : SHARE_IDLE, s->card, turn);
 }
 
@@ -294,6 +350,8 @@ static bool watch_closed(struct server *s, uint32_t turn)
         s->answered = turn;
         return s->is_drained;
     }
+    if (s->is_drained && s->was_used && look_elsewhere(s->card) != NOBODY_WAITS)
+        return true;
     if (s->is_drained && load(&cards[s->card].waiting) == 0)
         (void)share_tell(SHARE_IDLE, s->card, turn);
     s->is_drained = false;
@@ -320,33 +378,36 @@ static void give_turn_back(int card, uint32_t turn)
                                           __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-static bool watch_turn(struct server *s, uint32_t turn)
+/* One look may fall between two pieces of a program that waits for each: two in a row are believed. */
+static const struct timespec *watch_turn(struct server *s, uint32_t turn)
 {
-    if (load(&cards[s->card].idle) != turn && !has_work(s) && is_turn(s->card, turn))
+    bool was_idle = s->is_idle;
+    s->is_idle = load(&cards[s->card].idle) != turn && !has_work(s) && is_turn(s->card, turn);
+    if (was_idle && s->is_idle && !wait_for_others(s, turn))
         give_turn_back(s->card, turn);
-    return true;
+    return s->is_idle ? &half_time : &idle_time;
 }
 
-static bool serve_once(struct server *s)
+/* How long until the next look; NULL: until something changes. */
+static const struct timespec *serve_once(struct server *s)
 {
-    const struct terms_card *t = share_terms(s->card);
-    uint32_t gate = load(&t->gate), turn = load(&t->turn);
-    if (gate == GATE_TURN)
-        return watch_turn(s, turn);
-    return gate == GATE_CLOSED && watch_closed(s, turn);
+    const struct gate_state g = gate_state(s->card);
+    if (g.gate == GATE_TURN)
+        return watch_turn(s, g.turn);
+    s->is_idle = false;
+    return g.gate == GATE_CLOSED && watch_closed(s, g.turn) ? &idle_time : NULL;
 }
 
 static void *serve(void *card)
 {
-    struct server s = {.card = (int)(intptr_t)card, .answered = NO_TURN};
+    struct server s = {.card = (int)(intptr_t)card, .answered = NO_TURN, .returned = NO_TURN};
     (void)share_tell(SHARE_SERVES, s.card, /* turn= */ 0);
     /* A capture in another thread is not ended by what this one asks. */
     int relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
     (void)also.cuThreadExchangeStreamCaptureMode(&relaxed);
     for (;;) {
         uint32_t seen = beat();
-        bool soon = serve_once(&s);
-        wait_for_change(share_beat(), seen, soon ? &idle_time : NULL);
+        wait_for_change(share_beat(), seen, serve_once(&s));
     }
     return NULL;
 }

@@ -58,10 +58,15 @@ struct terms_card {
     uint32_t percent;       /* (atomic) of the card's compute; 0: no guarantee */
     uint32_t priority;      /* 0 high, 1 low */
     uint32_t memory_level, compute_level; /* enum share_level */
-    uint32_t gate;                        /* (atomic) enum share_gate */
-    uint32_t turn;                        /* (atomic) counts the changes of the gate */
-    uint64_t turn_ends;                   /* (atomic) of GATE_TURN, as planned */
-    uint32_t is_capped;                   /* 1: never more than its percent, also alone */
+    union {
+        struct {
+            uint32_t gate; /* enum share_gate */
+            uint32_t turn; /* counts the changes of the gate */
+        };
+        uint64_t gate_and_turn; /* (atomic) they are written and read together */
+    };
+    uint64_t turn_ends; /* (atomic) of GATE_TURN, as planned */
+    uint32_t is_capped; /* 1: never more than its percent, also alone */
     uint32_t pad;
     uint64_t reserved[7];
 };
@@ -115,8 +120,9 @@ enum share_word {
     SHARE_HELLO = 1, /* a process has taken its slot in usage */
     SHARE_SERVES,    /* it has a context on the card, and will answer when its gate is closed */
     SHARE_WANT,      /* there is work for the card */
-    SHARE_DRAINED,   /* of a turn: nothing of this process is in flight any more ... */
-    SHARE_IDLE,      /* ... and nothing waits */
+    SHARE_DRAINED, /* of a turn: nothing of this process is in flight any more; at GATE_TURN, it gives
+                      * the turn back in order to have it together with other cards' ... */
+    SHARE_IDLE,    /* ... and nothing waits */
 };
 
 /* One datagram. The sender's process is known from its credentials, not from what it says. */

@@ -156,10 +156,10 @@ static void beat(struct terms *t)
 
 static void write_gate(struct terms *t, unsigned card, const struct turns_change *c)
 {
+    const struct terms_card draft = {.gate = c->gate, .turn = c->turn};
     struct terms_card *at = &t->cards[card];
     __atomic_store_n(&at->turn_ends, (uint64_t)c->ends, __ATOMIC_SEQ_CST);
-    store32(&at->turn, c->turn);
-    store32(&at->gate, c->gate);
+    __atomic_store_n(&at->gate_and_turn, draft.gate_and_turn, __ATOMIC_SEQ_CST);
     store32(&t->heed, count_heeded(t));
     beat(t);
 }

@@ -260,6 +260,8 @@ static void shorten(struct turns *t, struct claim *holder, const struct claim *n
 static bool must_end(struct turns *t, struct claim *holder, int64_t now)
 {
     const struct claim *next = choice_next(holder->card, now);
+    if (holder->gives_back)
+        return true;
     if (next && choice_is_urgent(next, holder, now))
         return true;
     if (next)

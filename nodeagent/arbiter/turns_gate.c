@@ -24,6 +24,7 @@ static void set_gate(struct turns *t, struct claim *c, enum share_gate gate, int
     c->gate = gate;
     c->ends = ends;
     c->turn++;
+    c->gives_back = false;
     member_set_empty(&c->waits);
     note_change(t, c);
 }
@@ -125,7 +126,9 @@ void gate_answer(struct claim *c, unsigned member, uint32_t turn, bool is_idle)
     member_set_drop(&c->late, member);
     if (turn != c->turn)
         return;
-    if (is_idle)
+    if (!is_idle && c->gate == GATE_TURN)
+        c->gives_back = c->share->n > 1;
+    else if (is_idle)
         member_set_drop(&c->busy, member);
     else if (member_set_has(&c->owing, member))
         member_set_put(&c->busy, member);

@@ -240,6 +240,6 @@ int64_t ledger_ends(const struct claim *c, int64_t now)
     int64_t mean = card->quantum;
     int64_t weights = card->weights[class] ? card->weights[class] : 1;
     int64_t time = mean * c->weight * card->n_running[class] / weights;
-    int64_t ends = nearest_tick(now + clamp(time, mean / 2, mean * 5 / 2), mean / 4);
+    int64_t ends = nearest_tick(now + clamp(time, mean / 2, mean * 5 / 2), mean / 2);
     return ledger_is_capped(c) ? min(ends, now + allowance(c) - c->used) : ends;
 }

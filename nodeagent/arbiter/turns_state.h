@@ -42,6 +42,7 @@ struct claim {
     bool has_arrived; /* became active in this step */
     bool is_working;  /* since the last step, and is charged for it ... */
     bool is_stray;    /* ... because of late members alone */
+    bool gives_back;  /* its turn, in order to have it together with other cards' */
     bool had_turn;    /* owing: the gate was closed after a turn */
     int64_t closed;   /* owing: since when */
     int64_t strays;   /* late ones count as working until then */

@@ -7,6 +7,9 @@
  *    alloc MIB     "alloc MIB CODE", and keeps it
  *    spin S US     keeps the first card busy for S seconds with kernels of US microseconds; at each tenth
  *                  of a second "spun MS N": how many were done until then, at MS of the steady clock
+ *    pair S US     the same with a kernel on each of the first two cards at a time, both of which are
+ *                  waited for, as those of a collective do
+ *    second S US   as spin, on the second card
  *    beat S US     for S seconds one such kernel each 20 milliseconds, which is waited for; then "beat N
  *                  P50 P99 MAX": how many, and how many microseconds they took
  *    said          "that was all", the last line that a test waits for
@@ -34,14 +37,18 @@ static const char spin_ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
                                "    setp.lt.u64 %p1, %rd4, %rd1;\n    @%p1 bra again;\n    ret;\n"
                                "}\n";
 
-static int begin(void)
+static CUresult enter(int device)
 {
     CUcontext context = NULL;
+    CUresult rc = cuDevicePrimaryCtxRetain(&context, device);
+    return rc == CUDA_SUCCESS ? cuCtxSetCurrent(context) : rc;
+}
+
+static int begin(void)
+{
     CUresult rc = cuInit(0);
     if (rc == CUDA_SUCCESS)
-        rc = cuDevicePrimaryCtxRetain(&context, 0);
-    if (rc == CUDA_SUCCESS)
-        rc = cuCtxSetCurrent(context);
+        rc = enter(0);
     (void)printf("begin %d\n", rc);
     return rc;
 }
@@ -105,6 +112,52 @@ static void spin(const char *seconds, const char *us)
     (void)printf("spin %d\n", rc);
 }
 
+struct side {
+    CUcontext context;
+    CUfunction spin;
+};
+
+static CUresult begin_side(struct side *s, int device)
+{
+    CUresult rc = enter(device);
+    if (rc == CUDA_SUCCESS)
+        rc = cuCtxGetCurrent(&s->context);
+    return rc == CUDA_SUCCESS ? load(&s->spin) : rc;
+}
+
+static CUresult on_each(const struct side sides[2], unsigned long ns)
+{
+    void *params[] = {&ns, NULL};
+    CUresult rc = CUDA_SUCCESS;
+    for (int i = 0; i < 2 && rc == CUDA_SUCCESS; i++) {
+        rc = cuCtxSetCurrent(sides[i].context);
+        if (rc == CUDA_SUCCESS)
+            rc = cuLaunchKernel(sides[i].spin, BLOCKS, 1, 1, 1, 1, 1, 0, NULL, params, NULL);
+    }
+    for (int i = 0; i < 2 && rc == CUDA_SUCCESS; i++) {
+        rc = cuCtxSetCurrent(sides[i].context);
+        rc = rc == CUDA_SUCCESS ? cuCtxSynchronize() : rc;
+    }
+    return rc;
+}
+
+static void pair(const char *seconds, const char *us)
+{
+    struct side sides[2];
+    long end = now_ms() + strtol(seconds, NULL, 10) * 1000, next = now_ms(), n = 0;
+    CUresult rc = begin_side(&sides[0], 0);
+    rc = rc == CUDA_SUCCESS ? begin_side(&sides[1], 1) : rc;
+    while (rc == CUDA_SUCCESS && now_ms() < end) {
+        rc = on_each(sides, strtoul(us, NULL, 10) * 1000);
+        n++;
+        if (now_ms() < next)
+            continue;
+        (void)printf("spun %ld %ld\n", now_ms(), n);
+        next += 100;
+    }
+    (void)printf("pair %d\n", rc);
+}
+
 enum { MAX_BEATS = 4096, PAUSE_MS = 20 };
 
 static int by_value(const void *a, const void *b)
@@ -153,6 +206,13 @@ int main(int argc, char **argv)
             allocate(argv[++i]);
         else if (strcmp(argv[i], "spin") == 0 && i + 2 < argc) {
             spin(argv[i + 1], argv[i + 2]);
+            i += 2;
+        } else if (strcmp(argv[i], "second") == 0 && i + 2 < argc) {
+            if (enter(1) == CUDA_SUCCESS)
+                spin(argv[i + 1], argv[i + 2]);
+            i += 2;
+        } else if (strcmp(argv[i], "pair") == 0 && i + 2 < argc) {
+            pair(argv[i + 1], argv[i + 2]);
             i += 2;
         } else if (strcmp(argv[i], "beat") == 0 && i + 2 < argc) {
             beat(argv[i + 1], argv[i + 2]);

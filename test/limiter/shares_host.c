@@ -2,7 +2,8 @@
 /*
  * The agent's side of containers with shares, without the rest of the agent:
  *
- *    shares_host ROOT SHARE...      SHARE: "SLOT UUID MIB PERCENT POLICY", POLICY capped, lent, or low
+ *    shares_host ROOT SHARE...      SHARE: "SLOT UUID[,UUID...] MIB PERCENT POLICY", POLICY capped, lent,
+ *                                 or low
  *
  * Makes the folders below ROOT, writes "ready", and runs until it is ended; "SLOT HELD-MS" of each
  * share at its end.
@@ -36,15 +37,20 @@ static void pass_over(void *arg, unsigned slot, const struct ucred *from,
 
 static int put(struct share_folders *f, const char *text, struct err *e)
 {
-    struct share_limit limit = {.memory_level = LEVEL_LIBRARY, .compute_level = LEVEL_LIBRARY};
-    unsigned slot = 0, mib = 0;
-    char policy[16] = "";
-    if (sscanf(text, "%u %63s %u %u %15s", &slot, limit.card, &mib, &limit.percent, policy) != 5)
+    struct share_limit limits[REGION_MAX_CARDS];
+    struct share_limit all = {.memory_level = LEVEL_LIBRARY, .compute_level = LEVEL_LIBRARY};
+    unsigned slot = 0, mib = 0, n = 0;
+    char policy[16] = "", cards[REGION_MAX_CARDS * sizeof(all.card)] = "", *rest = cards;
+    if (sscanf(text, "%u %1023s %u %u %15s", &slot, cards, &mib, &all.percent, policy) != 5)
         return err_set(e, ERR_INVALID, "\"%s\" is no share", text);
-    limit.memory_bytes = (uint64_t)mib << 20U;
-    limit.is_capped = strcmp(policy, "capped") == 0;
-    limit.is_low = strcmp(policy, "low") == 0;
-    return share_folders_put(f, slot_at(SLOT_POOL_SHARE, slot), &limit, 1, e);
+    all.memory_bytes = (uint64_t)mib << 20U;
+    all.is_capped = strcmp(policy, "capped") == 0;
+    all.is_low = strcmp(policy, "low") == 0;
+    for (char *card; n < REGION_MAX_CARDS && (card = strsep(&rest, ","));) {
+        limits[n] = all;
+        (void)snprintf(limits[n++].card, sizeof(all.card), "%s", card);
+    }
+    return share_folders_put(f, slot_at(SLOT_POOL_SHARE, slot), limits, n, e);
 }
 
 static int run(int argc, char **argv, struct err *e)

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns on a card: the agent's arbiter, the limiter and the simulated driver, in time as it passes."""
+import mmap
 import pathlib
 import re
+import select
 import signal
 import subprocess
 
 import pytest
-from container import BUILT, ROOT, Container
+from container import BUILT, ROOT, TURN, Container
 
 PROBE = ROOT / "test/e2e/cuda_probe.c"
 SPUN = re.compile(r"spun (\d+) (\d+)\n")
@@ -37,8 +39,8 @@ class Shared(Container):
 class Spinner:
     """A process of a container that keeps the card busy."""
 
-    def __init__(self, box, probe, seconds, us):
-        command = [*box.enter, str(probe), "spin", str(seconds), str(us)]
+    def __init__(self, box, probe, word, seconds, us):
+        command = [*box.enter, str(probe), word, str(seconds), str(us)]
         self.process = subprocess.Popen(command, env=box.environment(), stdout=subprocess.PIPE, text=True)
         self.counts = {}  # ms of the steady clock: pieces done until then
 
@@ -65,24 +67,40 @@ class Spinner:
         first, last = min(ms for ms in at if ms >= begin), max(ms for ms in at if ms <= end)
         return (self.counts[last] - self.counts[first]) * (end - begin) / (last - first)
 
+    def done_until(self, at):
+        """The pieces that were said to be done until then."""
+        return self.counts[max(ms for ms in self.counts if ms <= at)]
+
 
 class Host:
-    """The agent's side of some containers with shares of the machine's first card."""
+    """The agent's side of some containers with shares of the machine's first card: (percent, policy); or of both, in an order: (percent, policy, (1, 0))."""
 
     def __init__(self, machine, folder, probe, shares):
-        self.machine, self.folder, self.probe, self.shares, self.spinners = machine, folder, probe, shares, []
+        self.machine, self.folder, self.probe, self.shares, self.spinners, self.terms = machine, folder, probe, shares, [], {}
         self.root = folder / "shares"
-        self.uuid = machine.show()["gpus"][0]["uuid"]
+        self.uuids = [gpu["uuid"] for gpu in machine.show()["gpus"]]
         self.start()
         self.boxes = [Shared(machine, folder / f"box{i}", self.root / f"share.{i}") for i in range(len(shares))]
 
     def start(self):
-        words = [f"{i} {self.uuid} 3000 {percent} {policy}" for i, (percent, policy) in enumerate(self.shares)]
+        words = [self.words(i, *share) for i, share in enumerate(self.shares)]
         self.process = subprocess.Popen([BUILT / "test/limiter/shares_host", self.root, *words], stdout=subprocess.PIPE, text=True)
         assert self.process.stdout.readline() == "ready\n"
 
-    def spins(self, share, seconds, us=1000):
-        self.spinners.append(Spinner(self.boxes[share], self.probe, seconds, us))
+    def words(self, slot, percent, policy, cards=(0,)):
+        return f"{slot} {','.join(self.uuids[i] for i in cards)} 3000 {percent} {policy}"
+
+    def gates(self, share):
+        """How the gates of its two cards stand."""
+        at = [128 + i * 128 + 48 for i in range(2)]
+        if share not in self.terms:
+            with (self.root / f"share.{share}/terms").open("rb") as file:
+                self.terms[share] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        select.select([], [], [], 0.0005)
+        return [self.terms[share][i] for i in at]
+
+    def spins(self, share, seconds, us=1000, word="spin"):
+        self.spinners.append(Spinner(self.boxes[share], self.probe, word, seconds, us))
         return self.spinners[-1]
 
     def end(self):
@@ -129,6 +147,21 @@ def test_the_processes_of_a_container_have_its_share_together(host):
     assert 42 < had[0] < 58, had
 
 
+def test_containers_with_two_cards_have_their_turns_on_both_at_once(host):
+    """Beside others that have only one of them: a collective's kernel on one card would wait there for that on the other."""
+    one = host((50, "lent", (0, 1)), (20, "lent"), (80, "lent", (1,)))
+    spinners = [one.spins(0, 8, word="pair"), one.spins(1, 8), one.spins(2, 8, word="second")]
+    for spinner in spinners:
+        spinner.reaches(10)
+    seen = [one.gates(0) for _ in range(4000)]
+    had, alone = sum(TURN in gates for gates in seen), sum(gates.count(TURN) == 1 for gates in seen)
+    assert had > 1000 and alone < had / 10, (had, alone)
+    for spinner in spinners:
+        spinner.ends()
+    begin, end = max(min(s.counts) for s in spinners) + 1000, min(max(s.counts) for s in spinners) - 300
+    assert spinners[0].done(begin, end) > 0.15 * (end - begin), "of the steps of a millisecond that the cards could do"
+
+
 def test_who_is_capped_has_no_more_also_alone(host):
     one = host((20, "capped"))
     spinner = one.spins(0, 6)
@@ -149,7 +182,7 @@ def test_low_priority_has_all_of_it_while_nobody_else_wants_it(host):
     first.ends()
     low.ends()
     end = max(first.counts)
-    beside, alone = low.done(end - 3000, end), low.done(end + 500, end + 3500)
+    beside, alone = (low.done_until(at + 3000) - low.done_until(at) for at in (end - 3000, end + 500))
     assert alone > 5 * beside
 
 

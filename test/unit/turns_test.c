@@ -426,6 +426,27 @@ Test(turns, two_cards_of_one_container_that_nobody_else_wants_are_open)
     world_free(w);
 }
 
+Test(turns, a_turn_that_is_given_back_ends_on_all_cards_and_is_had_again_on_all_at_once)
+{
+    struct world *w = world_new(1);
+    struct process *p = gang(w, 1, 0, 1, 50);
+    struct process *q = &w->processes[p->peer];
+    with_claim(w, 2, (struct turns_claim){.card = 0, .percent = 50}, MS);
+    with_claim(w, 3, (struct turns_claim){.card = 1, .percent = 50}, MS);
+    settle(w);
+    while (p->gate != GATE_TURN || q->gate != GATE_TURN)
+        world_run(w, MS / 10);
+    uint32_t of_p = p->turn, of_q = q->turn;
+    turns_answer(w->t, 1, 0, p->member, p->turn, /* is_idle= */ false);
+    world_run(w, 1);
+    cr_expect(p->turn != of_p && q->turn != of_q);
+    cr_expect_eq(p->gate, q->gate);
+    while (p->gate != GATE_TURN && q->gate != GATE_TURN)
+        world_run(w, 1);
+    cr_expect(p->gate == GATE_TURN && q->gate == GATE_TURN);
+    world_free(w);
+}
+
 Test(turns, a_container_of_low_priority_with_two_cards_works_in_the_turn_that_it_waited_for)
 {
     const struct turns_claim claims[] = {{.card = 0, .priority = 1}, {.card = 1, .priority = 1}};
