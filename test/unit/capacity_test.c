@@ -54,12 +54,12 @@ static void expect_model(const char *name, int64_t value)
     expect_line(line);
 }
 
-/* Replaces the cards and resources that a node's agent reports. */
-static void report(const char *node, const char *models, const char *cards, const char *resources)
+/* Replaces the cards and resources that the agent of n1 reports. */
+static void report(const char *cards, const char *resources)
 {
-    auto_free char *patch = xasprintf("{\"status\": {%s \"devices\": [%s], \"resources\": [%s]}}",
-                                      models, cards, resources);
-    cluster_patch(&c, &resource_devices, node, "status", patch);
+    auto_free char *patch =
+        xasprintf("{\"status\": {\"devices\": [%s], \"resources\": [%s]}}", cards, resources);
+    cluster_patch(&c, &resource_devices, "n1", "status", patch);
     cluster_settle(&c);
 }
 
@@ -95,18 +95,19 @@ Test(capacity, free_cards_are_capacity_that_nobody_has)
     expect_model("cleave_controller_largest_free_bytes", MIB(81559));
 }
 
+/* A card that a pod has, and one in three parts, of which two pods have one each. */
+#define WHOLE  CARD("GPU-1", MODEL, ", \"mode\": \"native\", " BY("a", "web"))
+#define PART_A PART("MIG-1", "1g.10gb", "0:1", ", " BY("a", "x"))
+#define PART_B PART("MIG-2", "1g.10gb", "1:1", ", " BY("b", "y"))
+#define PART_C PART("MIG-3", "1g.10gb", "2:1", "")
+#define PARTED                                                                                     \
+    CARD("GPU-2", MODEL, ", \"mode\": \"mig\", \"partitions\": [" PART_A "," PART_B "," PART_C "]")
+
 Test(capacity, grants_are_counted_by_resource_model_and_namespace)
 {
     cluster_add_node(&c, "n1", 1);
     cluster_settle(&c);
-    report("n1", "",
-           CARD("GPU-1", MODEL, ", \"mode\": \"native\", " BY("a", "web")) "," CARD(
-               "GPU-2", MODEL,
-               ", \"mode\": \"mig\", \"partitions\": [" PART(
-                   "MIG-1", "1g.10gb", "0:1",
-                   ", " BY("a", "x")) "," PART("MIG-2", "1g.10gb", "1:1",
-                                               ", " BY("b", "y")) "," PART("MIG-3", "1g.10gb",
-                                                                           "2:1", "") "]"),
+    report(WHOLE "," PARTED,
            RESOURCE("nvidia.com/gpu", 1) "," RESOURCE("nvidia.com/mig-1g.10gb", 3));
     expect_line("cleave_controller_granted{resource=\"nvidia.com/gpu\",model=\"" MODEL
                 "\",namespace=\"a\"} 1");
@@ -122,7 +123,7 @@ Test(capacity, more_grants_than_a_node_offers_leave_none_free)
 {
     cluster_add_node(&c, "n1", 1);
     cluster_settle(&c);
-    report("n1", "", CARD("GPU-1", MODEL, ", \"mode\": \"native\", " BY("a", "web")), "");
+    report(WHOLE, "");
     auto_free char *text = page();
     cr_expect_null(strstr(text, "\ncleave_controller_free{"), "%s", text);
     expect_line("cleave_controller_granted{resource=\"nvidia.com/gpu\",model=\"" MODEL
@@ -133,8 +134,7 @@ Test(capacity, a_node_with_cards_of_several_models_offers_several)
 {
     cluster_add_node(&c, "n1", 1);
     cluster_settle(&c);
-    report("n1", "",
-           CARD("GPU-1", MODEL, ", \"mode\": \"native\"") "," CARD("GPU-2", "NVIDIA A30",
+    report(CARD("GPU-1", MODEL, ", \"mode\": \"native\"") "," CARD("GPU-2", "NVIDIA A30",
                                                                    ", \"mode\": \"native\""),
            RESOURCE("nvidia.com/gpu", 2));
     expect_line("cleave_controller_capacity{resource=\"nvidia.com/gpu\",model=\"several\"} 2");
@@ -155,7 +155,7 @@ Test(capacity, quotes_and_newlines_in_a_model_are_escaped)
 {
     cluster_add_node(&c, "n1", 1);
     cluster_settle(&c);
-    report("n1", "", CARD("GPU-1", "a\\\"b\\n\xc3\xa9", ", \"mode\": \"native\""), "");
+    report(CARD("GPU-1", "a\\\"b\\n\xc3\xa9", ", \"mode\": \"native\""), "");
     expect_line("cleave_controller_memory_bytes{model=\"a\\\"b\\n\xc3\xa9\"} 85520809984");
 }
 
@@ -178,7 +178,6 @@ Test(capacity, numbers_are_kept_for_some_seconds_however_many_scrape)
 
 static void report_namespaces(unsigned n)
 {
-    auto_sb struct sb users = SB_INIT(1000000);
     auto_sb struct sb cards = SB_INIT(10000000);
     for (unsigned i = 0; i < n; i++) {
         if (i % 50 == 0)
@@ -191,7 +190,7 @@ static void report_namespaces(unsigned n)
                 i % 50 ? "," : "", i);
     }
     sb_add(&cards, "]}");
-    report("n1", "", sb_str(&cards), "");
+    report(sb_str(&cards), "");
 }
 
 Test(capacity, namespaces_beyond_the_bound_are_one_row)
