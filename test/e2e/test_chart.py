@@ -202,11 +202,11 @@ CASES = {
     ),
     "service-monitors": ({"metrics": {"serviceMonitors": True}}, ["monitoring/scrape"], {}),
     "service-monitors-token": (
-        {"metrics": {"auth": "token", "tlsSecret": "mine", "serviceMonitors": True}, "slots": {"enabled": True}, "scheduler": {"enabled": True}},
-        ["slots", "scheduler", "monitoring/scrape", "components/metrics-auth"],
+        {"metrics": {"auth": "token", "tlsSecret": "mine", "serviceMonitors": True}},
+        ["monitoring/scrape", "components/metrics-auth"],
         {
             "patches": [
-                *(patch(target, (f"{POD}/volumes/{i}/secret/secretName", "mine")) for target, i in ((CONTROLLER, 0), (SCHEDULER, 1), (AGENTS, 6))),
+                *(patch(target, (f"{POD}/volumes/{i}/secret/secretName", "mine")) for target, i in ((CONTROLLER, 0), (AGENTS, 6))),
                 patch({"kind": "ServiceMonitor"}, ("/spec/endpoints/0/tlsConfig/ca/secret/name", "mine")),
             ]
         },

@@ -162,7 +162,7 @@ def panels(dashboard):
 
 
 def queries(dashboard):
-    """(where, query) with the variables that Grafana would fill in."""
+    """(where, query) as Grafana would ask them."""
     for panel in panels(dashboard):
         for target in panel["targets"]:
             yield panel["title"], fill(target["expr"])
@@ -172,7 +172,8 @@ def queries(dashboard):
 
 
 def fill(query):
-    return query.replace("$__rate_interval", "5m").replace("$__range", "1h")
+    """With "All" of each variable."""
+    return re.sub(r"\$[a-z]\w*", ".*", query.replace("$__rate_interval", "5m").replace("$__range", "1h"))
 
 
 def all_queries():
