@@ -125,6 +125,23 @@ def test_both_are_scraped_and_an_alert_fires_on_an_xid_and_resolves(watched):
     wait_for(lambda: "CleaveXid" not in prometheus.firing(), 60, "the alert to resolve")
 
 
+def test_capacity_grants_and_free_room_are_those_of_the_cards(watched):
+    """Card 0 is a pod's, card 1 in seven parts that nobody has."""
+    _, prometheus = watched
+    small = "nvidia.com/mig-1g.10gb"
+    expected = {
+        f'cleave:capacity:max{{resource="{GPU}"}}': 1,
+        f'cleave:granted:max{{resource="{GPU}",namespace="a"}}': 1,
+        f'cleave:free:max{{resource="{GPU}"}}': 0,
+        f'cleave:capacity:max{{resource="{small}"}}': 7,
+        f'cleave:free:max{{resource="{small}"}}': 7,
+        "cleave:cards:max": 2,
+        "cleave:memory_bytes:max / cleave:memory_free_bytes:max": 2,
+        "sum(cleave_controller_wish_seconds_count) >= bool 1": 1,
+    }
+    wait_for(lambda: {q: prometheus.value(q) for q in expected} == expected, 60, lambda: {q: prometheus.value(q) for q in expected})
+
+
 def test_each_query_of_the_dashboards_has_data(watched):
     node, prometheus = watched
     node.ctl("xid", "--gpu", 1, "--code", 13)
