@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+#include "nodeagent/gpu/gpu.h"
+
+/*
+ * What a card measures of itself, and what its processes do on it. Plain values: no allocation, and
+ * no pointers.
+ */
+
+#define TELEMETRY(name, unit) TELEMETRY_##name,
+enum telemetry_value {
+#include "nodeagent/gpu/telemetry.def"
+    TELEMETRY_VALUES,
+};
+#undef TELEMETRY
+
+/* NAN: the card, its driver or this part does not report it. */
+struct telemetry_values {
+    double of[TELEMETRY_VALUES];
+};
+
+/* A MIG part: a GPU instance. */
+struct telemetry_part {
+    unsigned gi_id;
+    struct telemetry_values values;
+};
+
+/* A process on the card, as the driver lists it. */
+struct telemetry_process {
+    unsigned pid;        /* the host's */
+    int gi_id;           /* its part; -1: the whole card */
+    double memory_bytes; /* NAN: not reported */
+    double utilization;  /* of the card's processors, in percent, since the last reading; NAN */
+};
+
+enum { TELEMETRY_MAX_PARTS = MIG_MAX_INSTANCES, TELEMETRY_MAX_PROCESSES = GPU_MAX_PROCESSES };
+
+struct telemetry_card {
+    char uuid[GPU_UUID_BYTES];
+    int64_t read_mono_ms; /* when it was read to its end */
+    struct telemetry_values values;
+    unsigned n_parts;
+    struct telemetry_part parts[TELEMETRY_MAX_PARTS];
+    unsigned n_processes; /* more than there is room for are left out */
+    struct telemetry_process processes[TELEMETRY_MAX_PROCESSES];
+};
+
+/* All NAN. */
+void telemetry_values_init(struct telemetry_values *v);
