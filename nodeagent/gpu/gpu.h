@@ -215,6 +215,7 @@ struct gpu_limit {
 };
 
 struct gpu;
+struct telemetry_card; /* gpu/telemetry.h */
 /* The verbs of a back end. One is NULL where no card of the back end supports it; the reading of a
  * card says what the card supports. */
 struct gpu_ops {
@@ -267,6 +268,9 @@ struct gpu_ops {
      * limit_set; the first also where no limit was ever set. */
     int (*limit_get)(struct gpu *g, const char *uuid, const char *cgroup, struct gpu_limit *ret,
                      struct err *e);
+    /* Reads what a card measures of itself. It may run beside the other verbs of the same card.
+     * ERR_NOT_FOUND: no card has this uuid; ERR_UNAVAILABLE. */
+    int (*measure)(struct gpu *g, const char *uuid, struct telemetry_card *ret, struct err *e);
     struct gpu *(*free)(struct gpu *g);
 };
 struct gpu {
