@@ -11,6 +11,8 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/telemetry/freshness.h"
+
 /* An answer's bound (service/http_channel.h), without room for what is added at each scrape. */
 #define MAX_PAGE_BYTES  ((size_t)4 << 20)
 #define MAX_STALE_BYTES ((size_t)64 << 10)
@@ -19,39 +21,47 @@
 #define NS_OF_US INT64_C(1000)
 #define US_OF_S  INT64_C(1000000)
 
-/* A card's last reading. The thread's own. */
+enum {
+    MAX_THREADS = 4, /* the one that reads, and those that hang in a call */
+    HANG_ROUNDS = 2, /* so many intervals in a call are a hang */
+    TOLD_AFTER = 2,  /* failures: one alone is a reset, say */
+};
+
+/* A card's last reading. The reading thread's own. */
 struct sample {
     struct telemetry_card card;
     struct consumer *pods; /* one for each process; owned */
     bool is_read;          /* once */
-    bool failed;           /* the newest attempt did */
+    unsigned failures;     /* of the newest attempts */
 };
 
-/* How old a card's values are, for those who ask for the page. */
-struct freshness {
-    unsigned index;
-    char uuid[GPU_UUID_BYTES];
-    bool is_read, failed;
-    int64_t read_mono_ms;
+struct sampler_thread {
+    struct sampler *sampler;
+    pthread_t id;
+    unsigned turn;
+    bool started, ended; /* started: it is to be joined */
 };
 
 struct sampler {
     struct sampler_options o;
-    /* the thread's */
+    /* the reading thread's: the one that has the turn */
     struct telemetry_node node;
     struct sample *samples; /* one for each card of node */
     /* guarded by mu */
     pthread_mutex_t mu;
     pthread_cond_t wake, ended;
     struct telemetry_node next;
-    bool has_next, stops, has_ended;
+    bool has_next, stops;
     char *text; /* the page; NULL: none yet */
     size_t len;
     bool left_out; /* pods are, for want of room */
     struct freshness *fresh;
     size_t n_fresh;
-    bool started;
-    pthread_t thread;
+    struct sampler_thread threads[MAX_THREADS];
+    /* A thread whose call hangs loses its turn to a new one, and ends when the call returns. */
+    unsigned turn;
+    bool in_call;
+    int64_t call_mono_ms; /* when the call began */
 };
 
 static void init_cond(pthread_cond_t *c)
@@ -76,9 +86,12 @@ struct sampler *sampler_new(const struct sampler_options *o)
 
 /* --- What is known of the node --- */
 
+static void replace_hung(struct sampler *s);
+
 void sampler_show(struct sampler *s, struct telemetry_node *node_take)
 {
     HOLD(&s->mu);
+    replace_hung(s);
     telemetry_node_done(&s->next);
     s->next = *node_take;
     *node_take = (struct telemetry_node){0};
@@ -150,23 +163,52 @@ static void find_pods(const struct sampler *s, const struct telemetry_node_card 
             to->pods[i] = (struct consumer){0};
 }
 
-static void measure(const struct sampler *s, const struct telemetry_node_card *c,
-                    struct telemetry_card *room, struct sample *to)
+static void note_result(struct sample *to, const char *uuid, const struct err *e)
+{
+    if (!e->kind && to->failures >= TOLD_AFTER)
+        log_info("Reads the telemetry of a card again", kv("gpu", uuid));
+    to->failures = e->kind ? to->failures + 1 : 0;
+    if (to->failures == TOLD_AFTER)
+        log_warn("Could not read the telemetry of a card", kv("gpu", uuid), kv_err(e));
+}
+
+static void begin_call(struct sampler *s)
+{
+    HOLD(&s->mu);
+    s->in_call = true;
+    s->call_mono_ms = clock_mono_ms(s->o.clk);
+}
+
+/* False: the turn was lost meanwhile. */
+static bool end_call(struct sampler *s, unsigned turn)
+{
+    HOLD(&s->mu);
+    if (turn != s->turn)
+        return false;
+    s->in_call = false;
+    return true;
+}
+
+/* False: the turn was lost, and with it everything but the arguments. */
+static bool measure(struct sampler *s, unsigned turn, size_t at, struct telemetry_card *room)
 {
     auto_err struct err e = {0};
+    char uuid[GPU_UUID_BYTES];
+    memcpy(uuid, s->node.cards[at].uuid, sizeof(uuid));
     *room = (struct telemetry_card){0};
-    bool failed = s->o.gpu->ops->measure(s->o.gpu, c->uuid, room, &e) < 0;
-    if (failed && !to->failed)
-        log_warn("Could not read the telemetry of a card", kv("gpu", c->uuid), kv_err(&e));
-    else if (!failed && to->failed)
-        log_info("Reads the telemetry of a card again", kv("gpu", c->uuid));
-    to->failed = failed;
-    if (failed)
-        return;
+    begin_call(s);
+    int rc = s->o.gpu->ops->measure(s->o.gpu, uuid, room, &e);
+    if (!end_call(s, turn))
+        return false;
+    struct sample *to = &s->samples[at];
+    note_result(to, uuid, &e);
+    if (rc < 0)
+        return true;
     assert(room->n_parts <= TELEMETRY_MAX_PARTS && room->n_processes <= TELEMETRY_MAX_PROCESSES);
     to->card = *room;
     to->is_read = true;
-    find_pods(s, c, to);
+    find_pods(s, &s->node.cards[at], to);
+    return true;
 }
 
 /* --- The page --- */
@@ -194,7 +236,7 @@ static struct freshness *freshness_of(const struct sampler *s)
         const struct sample *from = &s->samples[i];
         all[i] = (struct freshness){.index = s->node.cards[i].index,
                                     .is_read = from->is_read,
-                                    .failed = from->failed,
+                                    .failed = from->failures > 0,
                                     .read_mono_ms = from->card.read_mono_ms};
         memcpy(all[i].uuid, s->node.cards[i].uuid, sizeof(all[i].uuid));
     }
@@ -222,50 +264,32 @@ static void publish(struct sampler *s)
     s->n_fresh = s->node.n;
 }
 
-void sampler_round(struct sampler *s)
+/* False: the turn was lost. */
+static bool read_all(struct sampler *s, unsigned turn)
 {
     auto_free struct telemetry_card *room = xmalloc(sizeof(*room));
     take_next(s);
     for (size_t i = 0; i < s->node.n; i++)
-        measure(s, &s->node.cards[i], room, &s->samples[i]);
+        if (!measure(s, turn, i, room))
+            return false;
     take_next(s); /* pods may have gone meanwhile */
     publish(s);
+    return true;
 }
 
-static bool is_stale(const struct sampler *s, const struct freshness *f, int64_t age_ms)
+void sampler_round(struct sampler *s)
 {
-    return f->failed || !f->is_read || age_ms > 2 * s->o.interval_ms;
+    (void)read_all(s, s->turn);
 }
 
-static void add_head(struct sb *out, const char *name, const char *help)
+static void add_left_out(bool left_out, struct sb *out)
 {
-    sb_addf(out, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name);
-}
-
-static void add_freshness(const struct sampler *s, int64_t now_mono_ms, struct sb *out)
-{
-    if (s->n_fresh)
-        add_head(out, "cleave_agent_telemetry_stale",
-                 "1 while the values of this card are older than they should be.");
-    for (size_t i = 0; i < s->n_fresh; i++) {
-        const struct freshness *f = &s->fresh[i];
-        sb_addf(out, "cleave_agent_telemetry_stale{gpu=\"%u\"", f->index);
-        dcgm_page_add_label(out, "UUID", f->uuid);
-        sb_addf(out, "} %d\n", is_stale(s, f, now_mono_ms - f->read_mono_ms));
-    }
-    if (s->n_fresh)
-        add_head(out, "cleave_agent_telemetry_age_seconds", "Age of the values of this card.");
-    for (size_t i = 0; i < s->n_fresh; i++) {
-        const struct freshness *f = &s->fresh[i];
-        if (!f->is_read)
-            continue;
-        sb_addf(out, "cleave_agent_telemetry_age_seconds{gpu=\"%u\"", f->index);
-        dcgm_page_add_label(out, "UUID", f->uuid);
-        sb_addf(out, "} %.3f\n", (double)(now_mono_ms - f->read_mono_ms) / 1000);
-    }
-    add_head(out, "cleave_agent_telemetry_pods_left_out",
-             "1 while the pods of shared cards are left out, since the page has no room for them.");
-    sb_addf(out, "cleave_agent_telemetry_pods_left_out %d\n", s->left_out);
+    sb_addf(out,
+            "# HELP cleave_agent_telemetry_pods_left_out 1 while the pods of shared cards are left "
+            "out, since the page has no room for them.\n"
+            "# TYPE cleave_agent_telemetry_pods_left_out gauge\n"
+            "cleave_agent_telemetry_pods_left_out %d\n",
+            left_out);
 }
 
 int sampler_page(void *arg, struct sb *body)
@@ -275,11 +299,12 @@ int sampler_page(void *arg, struct sb *body)
     HOLD(&s->mu);
     if (s->text)
         sb_add_mem(body, s->text, s->len);
-    add_freshness(s, now_mono_ms, body);
+    freshness_write(s->fresh, s->n_fresh, HANG_ROUNDS * s->o.interval_ms, now_mono_ms, body);
+    add_left_out(s->left_out, body);
     return 200;
 }
 
-/* --- The thread --- */
+/* --- The threads --- */
 
 static struct timespec timespec_of(int64_t mono_us)
 {
@@ -304,38 +329,83 @@ static bool await_round(struct sampler *s, int64_t at_us)
 
 static void *thread_main(void *arg)
 {
-    struct sampler *s = arg;
-    int64_t at_us = real_mono_us() + s->o.interval_ms * US_OF_MS;
-    while (await_round(s, at_us)) {
+    struct sampler_thread *t = arg;
+    struct sampler *s = t->sampler;
+    bool has_turn = true;
+    for (int64_t at_us = real_mono_us(); has_turn && await_round(s, at_us);) {
         at_us = real_mono_us() + s->o.interval_ms * US_OF_MS;
-        sampler_round(s);
+        has_turn = read_all(s, t->turn);
     }
     HOLD(&s->mu);
-    s->has_ended = true;
+    t->ended = true;
     (void)pthread_cond_signal(&s->ended);
     return NULL;
 }
 
-int sampler_start(struct sampler *s, struct err *e)
+/* NULL: as many hang as may. */
+static struct sampler_thread *free_thread(struct sampler *s)
 {
-    int rc = pthread_create(&s->thread, NULL, thread_main, s);
+    for (size_t i = 0; i < MAX_THREADS; i++) {
+        struct sampler_thread *t = &s->threads[i];
+        if (t->started && t->ended)
+            (void)pthread_join(t->id, NULL);
+        if (!t->started || t->ended)
+            return t;
+    }
+    return NULL;
+}
+
+/* Gives the next turn to a new thread. */
+static int start(struct sampler *s, struct sampler_thread *t, struct err *e)
+{
+    *t = (struct sampler_thread){.sampler = s, .turn = s->turn + 1};
+    int rc = pthread_create(&t->id, NULL, thread_main, t);
     if (rc != 0)
         return err_set_errno(e, rc, "start the thread of telemetry");
-    (void)pthread_setname_np(s->thread, "telemetry");
-    s->started = true;
+    (void)pthread_setname_np(t->id, "telemetry");
+    t->started = true;
+    s->turn = t->turn;
+    s->in_call = false;
     return 0;
 }
 
-/* False: it did not end in time. */
+int sampler_start(struct sampler *s, struct err *e)
+{
+    HOLD(&s->mu);
+    return start(s, &s->threads[0], e);
+}
+
+/* The card whose call hangs is refused to others meanwhile (gpu_ops.measure). */
+static void replace_hung(struct sampler *s)
+{
+    auto_err struct err e = {0};
+    int64_t now_mono_ms = clock_mono_ms(s->o.clk);
+    if (!s->threads[0].started || !s->in_call || s->stops ||
+        now_mono_ms - s->call_mono_ms <= HANG_ROUNDS * s->o.interval_ms)
+        return;
+    struct sampler_thread *t = free_thread(s);
+    if (t && start(s, t, &e) < 0)
+        log_error("Could not go on reading telemetry", kv_err(&e));
+}
+
+static bool have_ended(const struct sampler *s)
+{
+    for (size_t i = 0; i < MAX_THREADS; i++)
+        if (s->threads[i].started && !s->threads[i].ended)
+            return false;
+    return true;
+}
+
+/* False: they did not end in time. */
 static bool stop(struct sampler *s, int64_t grace_ms)
 {
     const struct timespec until = timespec_of(real_mono_us() + grace_ms * US_OF_MS);
     HOLD(&s->mu);
     s->stops = true;
-    (void)pthread_cond_signal(&s->wake);
-    while (s->started && !s->has_ended)
+    (void)pthread_cond_broadcast(&s->wake);
+    while (!have_ended(s))
         if (pthread_cond_timedwait(&s->ended, &s->mu, &until) == ETIMEDOUT)
-            return s->has_ended;
+            return have_ended(s);
     return true;
 }
 
@@ -346,8 +416,9 @@ struct sampler *sampler_free(struct sampler *s, int64_t grace_ms, bool *ret_aban
         *ret_abandoned = abandoned;
     if (!s || abandoned)
         return NULL;
-    if (s->started)
-        (void)pthread_join(s->thread, NULL);
+    for (size_t i = 0; i < MAX_THREADS; i++)
+        if (s->threads[i].started)
+            (void)pthread_join(s->threads[i].id, NULL);
     for (size_t i = 0; i < s->node.n; i++)
         free(s->samples[i].pods);
     free(s->samples);

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -263,6 +264,53 @@ Test(sampler, the_thread_reads_as_soon_as_the_node_is_known)
     while (sem_wait(&hw.in_call) < 0)
         continue;
     expect_not_there("DCGM_FI"); /* and a scrape does not wait for it */
+    (void)sem_post(&hw.may_return);
+}
+
+/* A driver refuses a card that another thread measures. */
+static int measure_but_first(struct gpu *g, const char *uuid, struct telemetry_card *ret,
+                             struct err *e)
+{
+    static atomic_uint of_first, of_second;
+    if (strcmp(uuid, "GPU-1") == 0) {
+        if (atomic_fetch_add(&of_second, 1) == 1) /* the page has the first one by now */
+            (void)sem_post(&hw.in_call);
+        return measure(g, uuid, ret, e);
+    }
+    if (atomic_fetch_add(&of_first, 1) > 0)
+        return err_set(e, ERR_UNAVAILABLE, "another thread measures it");
+    (void)sem_post(&hw.in_call);
+    while (sem_wait(&hw.may_return) < 0)
+        continue;
+    return err_set(e, ERR_UNAVAILABLE, "too late");
+}
+
+Test(sampler, a_card_whose_call_hangs_does_not_stop_the_others)
+{
+    enum { SHORT_MS = 10 };
+    static const struct gpu_ops hanging = {.measure = measure_but_first};
+    static struct gpu own = {&hanging};
+    auto_err struct err e = {0};
+    s = sampler_free(s, GRACE_MS, /* ret_abandoned= */ NULL);
+    s = sampler_new(&(const struct sampler_options){.gpu = &own,
+                                                    .clk = clk,
+                                                    .interval_ms = SHORT_MS,
+                                                    .counters = &counters,
+                                                    .host = "n1",
+                                                    .proc_root = proc});
+    cr_assert_eq(sampler_start(s, &e), 0);
+    show(2, NULL);
+    while (sem_wait(&hw.in_call) < 0)
+        continue;
+    show(2, NULL);
+    expect_not_there("DCGM_FI");
+    clock_fake_advance(clk, 2 * SHORT_MS + 1);
+    show(2, NULL);
+    while (sem_wait(&hw.in_call) < 0)
+        continue;
+    expect_there("DCGM_FI_DEV_GPU_TEMP{gpu=\"1\"");
+    expect_there("cleave_agent_telemetry_stale{gpu=\"0\",UUID=\"GPU-0\"} 1\n");
+    expect_there("cleave_agent_telemetry_stale{gpu=\"1\",UUID=\"GPU-1\"} 0\n");
     (void)sem_post(&hw.may_return);
 }
 
