@@ -356,3 +356,8 @@ uint32_t timeslices_percent(const struct timeslices *t, uint32_t gpu, uint32_t r
         sum += within(&s->slice, &span);
     return span.end_ns > span.start_ns ? (uint32_t)(sum * 100 / (span.end_ns - span.start_ns)) : 0;
 }
+
+int64_t timeslices_run_ns(const struct timeslices *t, uint32_t gpu)
+{
+    return t->file->cards[gpu].run_ns;
+}

@@ -126,3 +126,6 @@ int64_t timeslices_now(void);
  */
 #define TIMESLICE_ALL UINT32_MAX
 uint32_t timeslices_percent(const struct timeslices *t, uint32_t gpu, uint32_t row);
+
+/* The time of all slices of a card that have ended. Locked. */
+int64_t timeslices_run_ns(const struct timeslices *t, uint32_t gpu);

@@ -88,3 +88,38 @@ unsigned int hw_count_procs(const struct hw *hw, uint32_t gpu, uint32_t gi, uint
         count += is_in_instance(&hw->procs[i], gpu, gi, ci);
     return count;
 }
+
+int64_t hw_work_ns(const struct hw_work *w, int64_t now_ns)
+{
+    int64_t since = now_ns > w->since_ns ? now_ns - w->since_ns : 0;
+    return w->done_ns + since / 100 * (int64_t)w->percent;
+}
+
+static uint64_t load_on(const struct hw *hw, uint32_t gpu, uint32_t gi)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < hw->proc_reach; i++)
+        if (is_in_instance(&hw->procs[i], gpu, gi, HW_NONE))
+            sum += hw->procs[i].load;
+    return sum < 100 ? sum : 100;
+}
+
+static void begin_work(struct hw_work *w, uint64_t percent, int64_t now_ns)
+{
+    *w = (struct hw_work){.percent = percent, .since_ns = now_ns, .done_ns = hw_work_ns(w, now_ns)};
+}
+
+/* An instance has its part of the card's time. */
+void hw_count_work(struct hw *hw, uint32_t gpu, int64_t now_ns)
+{
+    struct hw_gpu *card = &hw->gpus[gpu];
+    uint64_t parts = 0;
+    for (size_t i = 0; i < HW_MAX_GI; i++) {
+        struct hw_gi *gi = &card->gis[i];
+        uint64_t load = gi->serial != 0 ? load_on(hw, gpu, gi->id) : 0;
+        begin_work(&gi->work, load, now_ns);
+        parts += load * gi->size;
+    }
+    uint64_t whole = card->mig_current ? parts / hw_model(card)->grid : load_on(hw, gpu, HW_NONE);
+    begin_work(&card->work, whole, now_ns);
+}

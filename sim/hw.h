@@ -37,11 +37,19 @@ struct hw_ci {
     char uuid[48];
 };
 
+/* What attached processes do on a card, or in an instance: so many percent of its time since then,
+ * and what that came to before. CLOCK_MONOTONIC. */
+struct hw_work {
+    uint64_t percent;
+    int64_t since_ns, done_ns;
+};
+
 struct hw_gi {
     uint64_t serial; /* 0: the entry is empty */
     uint32_t id;
     uint32_t profile; /* enum gi_profile_enum */
     uint32_t start, size;
+    struct hw_work work;
     struct hw_ci cis[HW_MAX_CI];
 };
 
@@ -69,10 +77,11 @@ struct hw_gpu {
     uint32_t lost;
     uint32_t recovery_action;
     uint32_t last_xid;
-    uint32_t utilization_pct, temperature_c;
+    uint32_t temperature_c; /* without work */
     uint64_t pcie_replays;
     struct hw_ecc ecc;
     struct hw_remap remap;
+    struct hw_work work;
     struct hw_gi gis[HW_MAX_GI];
 };
 
@@ -87,6 +96,7 @@ struct hw_proc {
     uint32_t slice, vf; /* on a MetaX card: HW_NONE on the whole card */
     uint32_t kind;
     uint32_t memory_mib;
+    uint32_t load; /* attached: percent of the time of its card, or of its instance */
     char name[64];
 };
 
@@ -165,6 +175,12 @@ void hw_emit(struct hw *hw, uint64_t type, uint64_t data, uint32_t gpu, uint32_t
 
 /* The same for a MetaX card, by its index among them. */
 void hw_emit_text(struct hw *hw, uint64_t type, const char *text, uint32_t metax);
+
+/* The time that the work took until then; it only grows. */
+int64_t hw_work_ns(const struct hw_work *w, int64_t now_ns);
+
+/* Counts the work of an NVIDIA card and its instances anew, after processes came or went. */
+void hw_count_work(struct hw *hw, uint32_t gpu, int64_t now_ns);
 
 /* Processes on the card: all of them, or with gi (and ci) not HW_NONE only those inside. */
 unsigned int hw_count_procs(const struct hw *hw, uint32_t gpu, uint32_t gi, uint32_t ci);

@@ -2,6 +2,7 @@
 #include "sim/machine.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "sim/metax.h"
 #include "sim/mig.h"
@@ -23,6 +24,13 @@ static int place_exists(const struct hw *hw, const struct hw_proc *proc)
     return gi != NULL && mig_find_ci(gi, proc->ci) != NULL ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
 }
 
+static int64_t now_ns(void)
+{
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
 int machine_attach(struct hw *hw, const struct hw_proc *proc)
 {
     int rc = place_exists(hw, proc);
@@ -32,6 +40,8 @@ int machine_attach(struct hw *hw, const struct hw_proc *proc)
     if (entry == NULL)
         return NVML_ERROR_INSUFFICIENT_RESOURCES;
     *entry = *proc;
+    if (proc->gpu < HW_METAX)
+        hw_count_work(hw, proc->gpu, now_ns());
     return NVML_SUCCESS;
 }
 
@@ -45,6 +55,8 @@ unsigned int machine_detach(struct hw *hw, uint32_t pid, uint32_t gpu)
         *p = (struct hw_proc){0};
         gone++;
     }
+    for (uint32_t i = 0; i < hw->gpu_count; i++)
+        hw_count_work(hw, i, now_ns());
     return gone;
 }
 
@@ -80,6 +92,7 @@ void machine_reboot(struct hw *hw)
         if (hw_model(gpu)->mig == MIG_AT_ONCE)
             gpu->mig_pending = 0;
         finish_reset(gpu);
+        hw_count_work(hw, i, now_ns());
         gpu->removed = 0;
         gpu->drained = 0;
         gpu->persistence = 0;

@@ -50,6 +50,7 @@ typedef struct nvml_handle *nvmlDevice_t;
 typedef struct nvml_handle *nvmlGpuInstance_t;
 typedef struct nvml_handle *nvmlComputeInstance_t;
 typedef struct nvml_event_set *nvmlEventSet_t;
+typedef struct nvml_gpm_sample *nvmlGpmSample_t;
 
 /* `version = sizeof | N << 24`; a callee refuses any other value. */
 #define NVML_STRUCT_VERSION(size, n)        ((unsigned int)(size) | ((n) << 24U))
@@ -153,11 +154,23 @@ enum nvml_field {
     FI_ECC_PENDING = 2,
     FI_ECC_SBE_VOL_TOTAL = 3,
     FI_ECC_DBE_VOL_TOTAL = 4,
+    FI_ECC_SBE_AGG_TOTAL = 5,
+    FI_ECC_DBE_AGG_TOTAL = 6,
+    FI_RETIRED_SBE = 29,
+    FI_RETIRED_DBE = 30,
     FI_RETIRED_PENDING = 31,
+    FI_NVLINK_CRC_FLIT_ERRORS = 38,
+    FI_NVLINK_CRC_DATA_ERRORS = 45,
+    FI_NVLINK_REPLAY_ERRORS = 52,
+    FI_NVLINK_RECOVERY_ERRORS = 59,
+    FI_PERF_POLICY_POWER = 74,
+    FI_PERF_POLICY_THERMAL = 75,
     FI_MEMORY_TEMP = 82,
     FI_TOTAL_ENERGY = 83,
     FI_NVLINK_LINK_COUNT = 91,
     FI_PCIE_REPLAY_COUNTER = 94,
+    FI_NVLINK_DATA_TX = 138,
+    FI_NVLINK_DATA_RX = 139,
     FI_REMAPPED_COR = 142,
     FI_REMAPPED_UNC = 143,
     FI_REMAPPED_PENDING = 144,
@@ -506,3 +519,31 @@ typedef struct {
 } nvmlUUID_t;
 
 enum { UUID_TYPE_NONE, UUID_TYPE_ASCII, UUID_TYPE_BINARY };
+
+/* GPM: the mean of a card's counters between two samples. Its structs have plain versions. */
+#define NVML_GPM_VERSION    1U
+#define NVML_GPM_METRIC_MAX 333U /* 98 in the first headers; no more than numMetrics are there */
+
+typedef struct {
+    unsigned int version;
+    unsigned int isSupportedDevice;
+} nvmlGpmSupport_t;
+
+typedef struct {
+    unsigned int metricId;
+    nvmlReturn_t nvmlReturn;
+    double value;
+    struct {
+        const char *shortName;
+        const char *longName;
+        const char *unit;
+    } metricInfo;
+} nvmlGpmMetric_t;
+
+typedef struct {
+    unsigned int version;
+    unsigned int numMetrics;
+    nvmlGpmSample_t sample1;
+    nvmlGpmSample_t sample2;
+    nvmlGpmMetric_t metrics[NVML_GPM_METRIC_MAX];
+} nvmlGpmMetricsGet_t;

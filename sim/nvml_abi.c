@@ -389,3 +389,15 @@ _Static_assert(NVML_STRUCT_VERSION(sizeof(nvmlComputeInstanceProfileInfo_v2_t), 
                "nvmlComputeInstanceProfileInfo version 2");
 _Static_assert(NVML_STRUCT_VERSION(sizeof(nvmlComputeInstanceProfileInfo_v3_t), 3U) == 0x0300008cU,
                "nvmlComputeInstanceProfileInfo version 3");
+_Static_assert(sizeof(nvmlGpmSupport_t) == 8, "nvmlGpmSupport_t");
+_Static_assert(offsetof(nvmlGpmSupport_t, isSupportedDevice) == 4,
+               "nvmlGpmSupport_t.isSupportedDevice");
+_Static_assert(sizeof(nvmlGpmMetric_t) == 40, "nvmlGpmMetric_t");
+_Static_assert(offsetof(nvmlGpmMetric_t, nvmlReturn) == 4, "nvmlGpmMetric_t.nvmlReturn");
+_Static_assert(offsetof(nvmlGpmMetric_t, value) == 8, "nvmlGpmMetric_t.value");
+_Static_assert(offsetof(nvmlGpmMetric_t, metricInfo) == 16, "nvmlGpmMetric_t.metricInfo");
+_Static_assert(sizeof(nvmlGpmMetricsGet_t) == 13344, "nvmlGpmMetricsGet_t");
+_Static_assert(offsetof(nvmlGpmMetricsGet_t, numMetrics) == 4, "nvmlGpmMetricsGet_t.numMetrics");
+_Static_assert(offsetof(nvmlGpmMetricsGet_t, sample1) == 8, "nvmlGpmMetricsGet_t.sample1");
+_Static_assert(offsetof(nvmlGpmMetricsGet_t, sample2) == 16, "nvmlGpmMetricsGet_t.sample2");
+_Static_assert(offsetof(nvmlGpmMetricsGet_t, metrics) == 24, "nvmlGpmMetricsGet_t.metrics");

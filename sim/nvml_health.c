@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVML: ECC, row remapping, retired pages, field values. Contracts are NVML's own. */
+#include <limits.h>
 #include <time.h>
 
 #include "sim/nvml_calls.h"
-#include "sim/nvml_session.h"
+#include "sim/nvml_load.h"
 
 nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
 {
@@ -180,9 +181,54 @@ static int remap_field(const struct hw_gpu *gpu, nvmlFieldValue_t *v, unsigned i
     return hw_model(gpu)->row_remapping ? put_uint(v, value) : NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* RESET_STATUS and DRAIN_AND_RESET_STATUS are the older fields for the recovery action. */
-static int fill_field(const struct hw_gpu *gpu, nvmlFieldValue_t *v)
+/* Links are numbered from 0; UINT_MAX: all of them. */
+static int link_field(const struct call *c, nvmlFieldValue_t *v, unsigned long long of_all)
 {
+    unsigned int links = c->hw->links != LINKS_NONE ? hw_model(c->gpu)->nvlinks : 0;
+    if (links == 0 || (v->scopeId != UINT_MAX && v->scopeId >= links))
+        return NVML_ERROR_NOT_SUPPORTED;
+    return put_ull(v, v->scopeId == UINT_MAX ? of_all : of_all / links);
+}
+
+/* Only generations before row remapping retire pages; here no page ever is. */
+static int retired_field(const struct hw_gpu *gpu, nvmlFieldValue_t *v)
+{
+    return hw_model(gpu)->row_remapping ? NVML_ERROR_NOT_SUPPORTED : put_uint(v, 0);
+}
+
+/* What follows the work, and what never happens here. */
+static int fill_moving_field(const struct call *c, nvmlFieldValue_t *v)
+{
+    if (c->gi != NULL)
+        return NVML_ERROR_NOT_SUPPORTED;
+    switch (v->fieldId) {
+    case FI_MEMORY_TEMP:
+        return put_uint(v, load_celsius(c) + 6);
+    case FI_TOTAL_ENERGY:
+        return put_ull(v, load_energy_mj(c));
+    case FI_POWER_INSTANT:
+        return put_uint(v, load_power_mw(c));
+    case FI_PERF_POLICY_POWER:
+    case FI_PERF_POLICY_THERMAL:
+        return put_ull(v, 0);
+    case FI_NVLINK_DATA_TX:
+    case FI_NVLINK_DATA_RX:
+        return link_field(c, v, load_nvlink_kib(c));
+    case FI_NVLINK_CRC_FLIT_ERRORS:
+    case FI_NVLINK_CRC_DATA_ERRORS:
+    case FI_NVLINK_REPLAY_ERRORS:
+    case FI_NVLINK_RECOVERY_ERRORS:
+        v->scopeId = UINT_MAX;
+        return link_field(c, v, 0);
+    default:
+        return NVML_ERROR_NOT_SUPPORTED;
+    }
+}
+
+/* RESET_STATUS and DRAIN_AND_RESET_STATUS are the older fields for the recovery action. */
+static int fill_field(const struct call *c, nvmlFieldValue_t *v)
+{
+    const struct hw_gpu *gpu = c->gpu;
     switch (v->fieldId) {
     case FI_ECC_CURRENT:
         return put_uint(v, gpu->ecc_current);
@@ -192,8 +238,14 @@ static int fill_field(const struct hw_gpu *gpu, nvmlFieldValue_t *v)
         return ecc_field(gpu, v, gpu->ecc.corrected_volatile);
     case FI_ECC_DBE_VOL_TOTAL:
         return ecc_field(gpu, v, gpu->ecc.uncorrected_volatile);
-    case FI_MEMORY_TEMP:
-        return put_uint(v, gpu->temperature_c + 6);
+    case FI_ECC_SBE_AGG_TOTAL:
+        return ecc_field(gpu, v, gpu->ecc.corrected_aggregate);
+    case FI_ECC_DBE_AGG_TOTAL:
+        return ecc_field(gpu, v, gpu->ecc.uncorrected_aggregate);
+    case FI_RETIRED_SBE:
+    case FI_RETIRED_DBE:
+    case FI_RETIRED_PENDING:
+        return retired_field(gpu, v);
     case FI_NVLINK_LINK_COUNT:
         return put_uint(v, hw_model(gpu)->nvlinks);
     case FI_PCIE_REPLAY_COUNTER:
@@ -206,8 +258,6 @@ static int fill_field(const struct hw_gpu *gpu, nvmlFieldValue_t *v)
         return remap_field(gpu, v, gpu->remap.pending);
     case FI_REMAPPED_FAILURE:
         return remap_field(gpu, v, gpu->remap.failed);
-    case FI_POWER_INSTANT:
-        return put_uint(v, hw_model(gpu)->power_limit_w * 100);
     case FI_RESET_STATUS:
         return put_uint(v, gpu->recovery_action == 1);
     case FI_DRAIN_AND_RESET_STATUS:
@@ -215,7 +265,7 @@ static int fill_field(const struct hw_gpu *gpu, nvmlFieldValue_t *v)
     case FI_GPU_RECOVERY_ACTION:
         return put_uint(v, gpu->recovery_action);
     default:
-        return NVML_ERROR_NOT_SUPPORTED;
+        return fill_moving_field(c, v);
     }
 }
 
@@ -237,7 +287,7 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount,
     for (int i = 0; rc == NVML_SUCCESS && i < valuesCount; i++) {
         values[i].timestamp = now_us();
         values[i].latencyUsec = 0;
-        values[i].nvmlReturn = fill_field(c.gpu, &values[i]);
+        values[i].nvmlReturn = fill_field(&c, &values[i]);
     }
     return call_leave(&c, rc);
 }

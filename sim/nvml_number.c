@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NVML: the calls that return one number about a device, as a table of expressions over the call.
- * Telemetry is steady: an idle card's values, or those set by cleave-simctl.
+ * What follows the card's work is in nvml_load.h.
  */
 #include "sim/mig.h"
 #include "sim/nvml_calls.h"
-#include "sim/nvml_session.h"
+#include "sim/nvml_load.h"
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses here. */
 #define NUMBER_OF(type, name, on, expression)                                                      \
@@ -21,12 +21,6 @@
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
 #define NUMBER(name, on, expression) NUMBER_OF(unsigned int, name, on, expression)
-
-/* Idle power is about a tenth of the limit on these boards. */
-static unsigned int power_mw(const struct call *c)
-{
-    return hw_model(c->gpu)->power_limit_w * (100 + 9 * c->gpu->utilization_pct);
-}
 
 /* Mode on: as many as 1g instances fit; 0 for a card without MIG, or with it off. */
 static unsigned int max_mig_devices(const struct call *c)
@@ -46,10 +40,11 @@ NUMBER(nvmlDeviceGetMaxPcieLinkWidth, ON_WHOLE, 16)
 NUMBER(nvmlDeviceGetNumGpuCores, ON_WHOLE, hw_model(c.gpu)->sms *hw_model(c.gpu)->cores_per_sm)
 NUMBER(nvmlDeviceIsMigDeviceHandle, ON_DEVICE, c.ci != NULL)
 NUMBER(nvmlDeviceGetMaxMigDeviceCount, ON_GPU, max_mig_devices(&c))
-NUMBER(nvmlDeviceGetPowerUsage, ON_WHOLE, power_mw(&c))
+NUMBER(nvmlDeviceGetPowerUsage, ON_WHOLE, load_power_mw(&c))
 NUMBER(nvmlDeviceGetEnforcedPowerLimit, ON_WHOLE, hw_model(c.gpu)->power_limit_w * 1000)
 NUMBER(nvmlDeviceGetPcieReplayCounter, ON_WHOLE, (unsigned int)c.gpu->pcie_replays)
-NUMBER_OF(unsigned long long, nvmlDeviceGetCurrentClocksEventReasons, ON_WHOLE, 1 /* idle */)
+NUMBER_OF(unsigned long long, nvmlDeviceGetCurrentClocksEventReasons, ON_WHOLE,
+          load_percent(&c) == 0 /* idle */)
 
 ALIAS(nvmlDeviceGetCurrentClocksThrottleReasons, nvmlDeviceGetCurrentClocksEventReasons,
       (nvmlDevice_t device, unsigned long long *reasons));

@@ -1,58 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVML: utilisation, temperature, clocks, process samples: steady, but for the time that CUDA's
- * kernels take. */
-#include <stdio.h>
+/* NVML: utilisation, temperature, energy, clocks, process samples, as the work on the card has
+ * them. */
 #include <time.h>
-#include <unistd.h>
 
-#include "sim/cuda_timeslice.h"
 #include "sim/nvml_calls.h"
-#include "sim/nvml_session.h"
-
-#define MIB 1048576ULL
+#include "sim/nvml_load.h"
 
 /* With MIG on this figure does not exist, neither for the card nor for an instance. */
 static int without_mig(const struct call *c)
 {
     return c->gpu->mig_current ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
-}
-
-/* --- Time that kernels take --- */
-
-/* Who looks at the cards' time slices. False: there are none, as no kernel ran. */
-static bool open_slices(struct timeslices *t)
-{
-    char path[PATH_MAX];
-    const char *state = session_state()->path;
-    *t = (struct timeslices){.mu = PTHREAD_MUTEX_INITIALIZER};
-    if (snprintf(path, sizeof(path), "%s.work", state) >= (int)sizeof(path))
-        return false;
-    return *state != '\0' && access(path, F_OK) == 0 && timeslices_open(t, state);
-}
-
-static uint32_t busy_percent(uint32_t gpu, uint32_t row)
-{
-    struct timeslices t;
-    uint32_t percent = 0;
-    if (!open_slices(&t))
-        return 0;
-    timeslices_lock(&t);
-    percent = timeslices_percent(&t, gpu, row);
-    timeslices_unlock(&t);
-    timeslices_forget(&t);
-    return percent;
-}
-
-static unsigned int gpu_percent(const struct call *c)
-{
-    uint32_t busy = busy_percent(c->gpu_index, TIMESLICE_ALL);
-    return busy > c->gpu->utilization_pct ? busy : c->gpu->utilization_pct;
-}
-
-/* Of a process that simctl attached: one of so many. */
-static unsigned int share_of(const struct call *c, const struct hw_proc *p, unsigned int n)
-{
-    return p->cuda > 0 ? busy_percent(p->gpu, p->cuda - 1) : c->gpu->utilization_pct / n;
 }
 
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *utilization)
@@ -64,7 +21,8 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
     if (rc == NVML_SUCCESS)
         rc = without_mig(&c);
     if (rc == NVML_SUCCESS)
-        *utilization = (nvmlUtilization_t){.gpu = gpu_percent(&c)};
+        *utilization =
+            (nvmlUtilization_t){.gpu = load_percent(&c), .memory = load_percent(&c) * 2 / 5};
     return call_leave(&c, rc);
 }
 
@@ -104,7 +62,7 @@ nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, unsigned int sensorTy
     if (rc == NVML_SUCCESS && (temp == NULL || sensorType != 0))
         rc = NVML_ERROR_INVALID_ARGUMENT;
     if (rc == NVML_SUCCESS)
-        *temp = c.gpu->temperature_c;
+        *temp = load_celsius(&c);
     return call_leave(&c, rc);
 }
 
@@ -119,22 +77,18 @@ nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t device, nvmlTemperature_t *t
     if (rc == NVML_SUCCESS && temperature->sensorType != 0)
         rc = NVML_ERROR_INVALID_ARGUMENT;
     if (rc == NVML_SUCCESS)
-        temperature->temperature = (int)c.gpu->temperature_c;
+        temperature->temperature = (int)load_celsius(&c);
     return call_leave(&c, rc);
 }
 
-/* Energy since the boot of this machine, at idle power. */
 nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long *energy)
 {
     struct call c = {.id = CALL_nvmlDeviceGetTotalEnergyConsumption};
     int rc = call_enter(&c, device, ON_WHOLE);
     if (rc == NVML_SUCCESS && energy == NULL)
         rc = NVML_ERROR_INVALID_ARGUMENT;
-    if (rc == NVML_SUCCESS) {
-        struct timespec ts;
-        (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-        *energy = (unsigned long long)ts.tv_sec * hw_model(c.gpu)->power_limit_w * 100;
-    }
+    if (rc == NVML_SUCCESS)
+        *energy = load_energy_mj(&c);
     return call_leave(&c, rc);
 }
 
@@ -160,6 +114,7 @@ nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, unsigned int type, u
     return clock_of(CALL_nvmlDeviceGetMaxClockInfo, device, type, clock);
 }
 
+/* Assumed: 1 GB/s from the card and 2 GB/s to it while it works. */
 nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, unsigned int counter,
                                          unsigned int *value)
 {
@@ -168,7 +123,7 @@ nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, unsigned int count
     if (rc == NVML_SUCCESS && (value == NULL || counter > 1))
         rc = NVML_ERROR_INVALID_ARGUMENT;
     if (rc == NVML_SUCCESS)
-        *value = 0;
+        *value = load_percent(&c) * 10000 * (counter + 1);
     return call_leave(&c, rc);
 }
 
@@ -226,7 +181,7 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
         if (is_here(&c, p))
             utilization[at++] = (nvmlProcessUtilizationSample_t){.pid = p->pid,
                                                                  .timeStamp = now,
-                                                                 .smUtil = share_of(&c, p, n)};
+                                                                 .smUtil = load_of_process(&c, p)};
     }
     return call_leave(&c, rc);
 }

@@ -4,7 +4,7 @@
 #include "nodeagent/commands/run_flags.h"
 #include "nodeagent/telemetry/sampler.h"
 
-/* The page of telemetry, as `cleave-agent run` has it by its flags (docs/telemetry.md). */
+/* The page of telemetry, as `cleave-agent run` has it by its flags (docs/gpu-metrics.md). */
 #define TELEMETRY_PATH "/metrics/telemetry"
 
 /* It stays at its address while there is a sampler, which borrows the counters. */

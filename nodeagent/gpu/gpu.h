@@ -215,7 +215,7 @@ struct gpu_limit {
 };
 
 struct gpu;
-struct telemetry_card; /* gpu/telemetry.h */
+struct telemetry_card;
 /* The verbs of a back end. One is NULL where no card of the back end supports it; the reading of a
  * card says what the card supports. */
 struct gpu_ops {
@@ -268,8 +268,11 @@ struct gpu_ops {
      * limit_set; the first also where no limit was ever set. */
     int (*limit_get)(struct gpu *g, const char *uuid, const char *cgroup, struct gpu_limit *ret,
                      struct err *e);
-    /* Reads what a card measures of itself. It may run beside the other verbs of the same card.
-     * ERR_NOT_FOUND: no card has this uuid; ERR_UNAVAILABLE. */
+    /* Reads what a card measures of itself (nodeagent/gpu/telemetry.h), at any time beside other
+     * verbs: it takes no card in hand and waits for nothing. Means are those since the measure
+     * before. ERR_NOT_FOUND: no reading showed this card. ERR_UNAVAILABLE: also while the driver's
+     * session is not open or cards are reset, for a card that was not read in this session, and
+     * while another thread measures the card, whose call may not return. */
     int (*measure)(struct gpu *g, const char *uuid, struct telemetry_card *ret, struct err *e);
     struct gpu *(*free)(struct gpu *g);
 };

@@ -437,6 +437,11 @@ static int all_limit_get(struct gpu *g, const char *uuid, const char *cgroup, st
     PASS_ON(g, uuid, limit_get, e, cgroup, ret, e);
 }
 
+static int all_measure(struct gpu *g, const char *uuid, struct telemetry_card *ret, struct err *e)
+{
+    PASS_ON(g, uuid, measure, e, ret, e);
+}
+
 static struct gpu *all_free(struct gpu *g)
 {
     struct gpu_all *a = (struct gpu_all *)g;
@@ -467,6 +472,7 @@ static const struct gpu_ops all_ops = {
     .exclusive_set = all_exclusive_set,
     .limit_set = all_limit_set,
     .limit_get = all_limit_get,
+    .measure = all_measure,
     .free = all_free,
 };
 

@@ -324,6 +324,20 @@ int lib_gate_enter(struct lib_gate *g, struct lib_pass *p, struct err *e)
     return lib_gate_enter_unless_reset(g, p, /* ret_closed= */ NULL, e);
 }
 
+int lib_gate_enter_at_once(struct lib_gate *g, struct lib_pass *p, struct err *e)
+{
+    HOLD(&g->mu);
+    if (g->alone || has_resets(g))
+        return err_set(e, ERR_UNAVAILABLE, "%s's library is opened, or resets a card",
+                       g->session.vendor);
+    if (g->session.state(g->session.arg) == LIB_SESSION_NONE)
+        return err_set(e, ERR_UNAVAILABLE, "no session with %s's library is open",
+                       g->session.vendor);
+    add(g, p, /* resets= */ false);
+    g->n_verbs++;
+    return 0;
+}
+
 int lib_gate_enter_reset(struct lib_gate *g, struct lib_pass *p, struct err *e)
 {
     struct waiter w = {.g = g, .resets = true};
@@ -413,4 +427,12 @@ void lib_hold_give(struct lib_holds *hs, struct lib_hold *h)
     assert(h->by == gpu_activity_mine()); /* who took it gives it back */
     h->by = NULL;
     (void)pthread_cond_broadcast(&hs->freed);
+}
+
+int lib_hold_refuse(const struct lib_hold *h, const char *what, struct err *e)
+{
+    const char *call = NULL;
+    assert(h->by);
+    int64_t began = call_began(h->by, &call);
+    return refuse(what, call, began, e);
 }

@@ -77,6 +77,8 @@ int lib_gate_enter(struct lib_gate *g, struct lib_pass *p, struct err *e) MUST_C
  * then the thread is outside. */
 int lib_gate_enter_unless_reset(struct lib_gate *g, struct lib_pass *p, bool *ret_closed,
                                 struct err *e) MUST_CHECK;
+/* Enters for a verb without waiting. ERR_UNAVAILABLE: no session serves, or resets run or wait. */
+int lib_gate_enter_at_once(struct lib_gate *g, struct lib_pass *p, struct err *e) MUST_CHECK;
 /* Enters for a reset, from outside: waits for the verbs, and ends the session. */
 int lib_gate_enter_reset(struct lib_gate *g, struct lib_pass *p, struct err *e) MUST_CHECK;
 /* Ends a stay of either kind; nothing when the thread is outside. */
@@ -115,3 +117,6 @@ bool lib_hold_try(struct lib_hold *h) MUST_CHECK;
 int lib_hold_take(struct lib_holds *hs, struct lib_hold *h, const char *uuid, int64_t limit_ms,
                   struct err *e) MUST_CHECK;
 void lib_hold_give(struct lib_holds *hs, struct lib_hold *h);
+/* ERR_UNAVAILABLE with what ("card X is in use by another thread"), and the call that the thread
+ * that has it is in. */
+int lib_hold_refuse(const struct lib_hold *h, const char *what, struct err *e);

@@ -157,7 +157,7 @@ static void add_place(struct writer *w, const struct counter *c, const char *lab
         add_line(w, c, labels, &w->parts[i]);
 }
 
-static bool is_nvidia(const struct telemetry_node_card *c)
+bool dcgm_page_has(const struct telemetry_node_card *c)
 {
     return strcmp(c->vendor, "nvidia") == 0;
 }
@@ -169,7 +169,7 @@ static void add_counter(struct writer *w, const struct counter *c)
     for (size_t i = 0; i < w->page->node->n; i++) {
         const struct telemetry_node_card *card = &w->page->node->cards[i];
         const struct attribution_reading *r = &w->page->readings[i];
-        bool shows = r->card && is_nvidia(card);
+        bool shows = r->card && dcgm_page_has(card);
         bool split = shows && is_of_instances(c->field, r->card, card);
         for (size_t k = 0; k < card->n_places; k++, label++)
             if (shows && !(split && k == 0))

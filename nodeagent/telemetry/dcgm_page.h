@@ -30,6 +30,8 @@ struct dcgm_page {
     bool without_pods; /* shared cards have one series without a pod */
 };
 
+/* True for cards that the page can have: NVIDIA's. */
+bool dcgm_page_has(const struct telemetry_node_card *c);
 /* Appends the page: metrics in the order of the counters, their series by card, place and pod. */
 void dcgm_page_write(const struct dcgm_page *p, struct sb *out);
 

@@ -228,17 +228,21 @@ static void write_page(const struct sampler *s, bool without_pods, struct sb *ou
     dcgm_page_write(&p, out);
 }
 
-/* Caller frees. */
-static struct freshness *freshness_of(const struct sampler *s)
+/* Of the cards that the page can have. Caller frees. */
+static struct freshness *freshness_of(const struct sampler *s, size_t *ret_n)
 {
     struct freshness *all = xcalloc(s->node.n + 1, sizeof(*all));
+    *ret_n = 0;
     for (size_t i = 0; i < s->node.n; i++) {
         const struct sample *from = &s->samples[i];
-        all[i] = (struct freshness){.index = s->node.cards[i].index,
-                                    .is_read = from->is_read,
-                                    .failed = from->failures > 0,
-                                    .read_mono_ms = from->card.read_mono_ms};
-        memcpy(all[i].uuid, s->node.cards[i].uuid, sizeof(all[i].uuid));
+        if (!dcgm_page_has(&s->node.cards[i]))
+            continue;
+        struct freshness *f = &all[(*ret_n)++];
+        *f = (struct freshness){.index = s->node.cards[i].index,
+                                .is_read = from->is_read,
+                                .failed = from->failures > 0,
+                                .read_mono_ms = from->card.read_mono_ms};
+        memcpy(f->uuid, s->node.cards[i].uuid, sizeof(f->uuid));
     }
     return all;
 }
@@ -253,7 +257,8 @@ static void publish(struct sampler *s)
         sb_reset(&page);
         write_page(s, /* without_pods= */ true, &page);
     }
-    struct freshness *fresh = freshness_of(s);
+    size_t n_fresh = 0;
+    struct freshness *fresh = freshness_of(s, &n_fresh);
     HOLD(&s->mu);
     free(s->text);
     free(s->fresh);
@@ -261,7 +266,7 @@ static void publish(struct sampler *s)
     s->text = page.overflow ? xstrdup("") : xmemdup(sb_str(&page), page.len + 1);
     s->left_out = left_out;
     s->fresh = fresh;
-    s->n_fresh = s->node.n;
+    s->n_fresh = n_fresh;
 }
 
 /* False: the turn was lost. */
@@ -270,7 +275,7 @@ static bool read_all(struct sampler *s, unsigned turn)
     auto_free struct telemetry_card *room = xmalloc(sizeof(*room));
     take_next(s);
     for (size_t i = 0; i < s->node.n; i++)
-        if (!measure(s, turn, i, room))
+        if (dcgm_page_has(&s->node.cards[i]) && !measure(s, turn, i, room))
             return false;
     take_next(s); /* pods may have gone meanwhile */
     publish(s);

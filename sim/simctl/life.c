@@ -22,6 +22,7 @@ void attach(struct state *s, struct args *a)
     proc.vf = take_number(a, "--vf", HW_NONE);
     proc.pid = take_number(a, "--pid", 0);
     proc.memory_mib = take_number(a, "--mem", 512);
+    proc.load = take_number(a, "--load", 0);
     const char *name = take_option(a, "--name");
     struct proc_facts facts = {.pid = proc.pid, .name = name != NULL ? name : "python3"};
     facts.pod_uid = take_option(a, "--pod-uid");
@@ -33,6 +34,8 @@ void attach(struct state *s, struct args *a)
     take_end(a);
     if (proc.pid == 0)
         die("--pid is needed");
+    if (proc.load > 100)
+        die("--load is in percent");
     (void)snprintf(proc.name, sizeof(proc.name), "%s", facts.name);
     check(machine_attach(hw, &proc), "attach");
     /* The process is in /proc before any client can learn its pid. */

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "nodeagent/gpu/gpu_event.h"
+#include "nodeagent/gpu/telemetry.h"
 #include "nodeagent/vendor/nvidia/nvml_open.h"
 #include "nodeagent/vendor/vendor_backend.h"
 #include "test/fuzz/inventory_support.h"
@@ -23,6 +24,19 @@ static void read_all(struct gpu *g)
         check_inventory(&inv);
 }
 
+/* What is measured is sound, or no number. */
+static void check_measure(struct gpu *g, const char *uuid)
+{
+    static struct telemetry_card card;
+    if (g->ops->measure(g, uuid, &card, NULL) < 0)
+        return;
+    assert(card.n_parts <= TELEMETRY_MAX_PARTS && card.n_processes <= TELEMETRY_MAX_PROCESSES);
+    assert(!(card.values.of[TELEMETRY_UTILIZATION] > 100));
+    assert(!(card.values.of[TELEMETRY_MEMORY_USED] > card.values.of[TELEMETRY_MEMORY_TOTAL]));
+    for (size_t i = 0; i < TELEMETRY_VALUES; i++)
+        assert(!(card.values.of[i] < 0));
+}
+
 static void use(struct gpu *g, const char *uuid)
 {
     auto_gpu_card struct gpu_card card = {0};
@@ -39,6 +53,7 @@ static void use(struct gpu *g, const char *uuid)
     (void)g->ops->exclusive_set(g, uuid, true, NULL);
     (void)g->ops->limit_set(g, uuid, "/sys/fs/cgroup", 1 << 20, NULL);
     (void)g->ops->limit_get(g, uuid, "/sys/fs/cgroup", &limit, NULL);
+    check_measure(g, uuid);
 }
 
 /* What the child writes is whole events that the agent can read. */

@@ -52,6 +52,8 @@ def takes_a_handle(name):
         "nvmlDeviceModifyDrainState",
         "nvmlDeviceRemoveGpu",
         "nvmlDeviceRemoveGpu_v2",
+        "nvmlGpmSampleAlloc",
+        "nvmlGpmMetricsGet",
     )
 
 

@@ -83,6 +83,7 @@ enum order {
     VERB = 'v',
     RESET = 'r',
     READ = 'u',
+    MEASURE = 'm',
     LEAVE = 'l',
     CALL = 'c',
     RETURN = 'e',
@@ -106,6 +107,8 @@ static int obey(struct thread *t, char order)
         return lib_gate_enter_reset(gate, &t->pass, &t->e);
     case READ:
         return lib_gate_enter_unless_reset(gate, &t->pass, &t->closed, &t->e);
+    case MEASURE:
+        return lib_gate_enter_at_once(gate, &t->pass, &t->e);
     case LEAVE:
         lib_gate_leave(&t->pass);
         return 0;
@@ -384,6 +387,47 @@ Test(lib_gate, a_reading_does_not_wait_for_resets)
     wait_for_waiting(0, 1);
     cr_expect_eq(does(&reader, LEAVE), 0);
     cr_expect_eq(answer(&reset), 0);
+}
+
+/* It never opens a session, and is refused wherever another thread would wait. */
+Test(lib_gate, who_enters_at_once_waits_for_nobody)
+{
+    auto_thread struct thread verb;
+    auto_thread struct thread reset;
+    auto_thread struct thread measure;
+    start(&patient);
+    begin(&verb);
+    begin(&reset);
+    begin(&measure);
+    cr_expect_eq(does(&measure, MEASURE), -(int)ERR_UNAVAILABLE, "no session");
+    cr_expect_eq(library.opened, 0);
+    cr_expect_eq(does(&verb, VERB), 0);
+    cr_expect_eq(does(&measure, MEASURE), 0, "%s", err_msg(&measure.e));
+    cr_expect_eq(lib_gate_count(gate).verbs, 2);
+    cr_expect_eq(does(&measure, LEAVE), 0);
+    order(&reset, RESET);
+    wait_for_waiting(0, 1);
+    cr_expect_eq(does(&measure, MEASURE), -(int)ERR_UNAVAILABLE, "a reset waits");
+    cr_expect_eq(does(&verb, LEAVE), 0);
+    cr_expect_eq(answer(&reset), 0);
+    cr_expect_eq(does(&measure, MEASURE), -(int)ERR_UNAVAILABLE, "a reset runs");
+}
+
+Test(lib_gate, who_enters_at_once_is_refused_while_a_session_is_opened)
+{
+    auto_thread struct thread verb;
+    auto_thread struct thread measure;
+    start(&patient);
+    begin(&verb);
+    begin(&measure);
+    atomic_store(&library.waits, true);
+    order(&verb, VERB);
+    while (!atomic_load(&library.opening))
+        (void)sched_yield();
+    cr_expect_eq(does(&measure, MEASURE), -(int)ERR_UNAVAILABLE);
+    cr_expect_eq(write(library.let[1], "g", 1), 1);
+    cr_expect_eq(answer(&verb), 0);
+    cr_expect_eq(does(&measure, MEASURE), 0);
 }
 
 /* --- cards in hand --- */

@@ -237,6 +237,7 @@ MAD(nvmlDeviceGetFieldValues, (nvml_device d, int n, struct nvml_field_value *va
     (void)d;
     for (int i = 0; i < n; i++) {
         values[i].nvmlReturn = NVML_SUCCESS;
+        values[i].value.dVal = is("measures") ? -1 : 0;
         mad_touch(&values[i], sizeof(values[i]));
     }
     return answer(NVML_SUCCESS);
@@ -587,3 +588,5 @@ MAD(nvmlEventSetWait_v2, (nvml_event_set set, struct nvml_event_data *ret, unsig
     reports = mad_bytes.left && reports < 100 ? reports + 1 : 0;
     return reports ? answer(NVML_SUCCESS) : 999;
 }
+
+#include "test/unit/nvml_mad_telemetry.h"

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/xalloc.h"
 
 #include "nodeagent/gpu/gpu.h"
+#include "nodeagent/gpu/telemetry.h"
 #include "nodeagent/vendor/nvidia/nvml_open.h"
 #include "test/unit/nvml_mad.h"
 
@@ -189,4 +192,43 @@ Test(nvml_mad, a_process_in_an_instance_that_cannot_be_is_listed_with_the_card)
     auto_gpu_inventory struct gpu_inventory inv = read_all(g);
     cr_assert_eq(inv.cards[0].n_users, 1);
     cr_expect_eq(inv.cards[0].users[0].part, -1);
+}
+
+/* Until means are there: two samples are 100 ms apart. */
+static struct telemetry_card measure(struct gpu *g, const char *uuid)
+{
+    struct telemetry_card card;
+    auto_err struct err e = {0};
+    const int64_t start = clock_mono_ms(clock_real());
+    do
+        cr_assert_eq(g->ops->measure(g, uuid, &card, &e), 0, "%s", err_msg(&e));
+    while (clock_mono_ms(clock_real()) - start < 250 && isnan(card.values.of[TELEMETRY_SM_ACTIVE]));
+    return card;
+}
+
+Test(nvml_mad, a_sane_library_is_measured)
+{
+    auto_gpu struct gpu *g = open_mad("");
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    const struct telemetry_card card = measure(g, inv.cards[0].uuid);
+    cr_expect_float_eq(card.values.of[TELEMETRY_POWER], 70, 1e-9);
+    cr_expect_eq(card.values.of[TELEMETRY_UTILIZATION], 50);
+    cr_expect_float_eq(card.values.of[TELEMETRY_SM_ACTIVE], 0.5, 1e-9);
+    cr_expect_eq(card.n_parts, 1);
+    cr_assert_eq(card.n_processes, 1);
+    cr_expect_eq(card.processes[0].utilization, 20);
+}
+
+/* Bits of reasons are a set: each of them may be. */
+Test(nvml_mad, what_cannot_be_is_measured_as_no_number)
+{
+    auto_gpu struct gpu *g = open_mad("measures");
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    const struct telemetry_card card = measure(g, inv.cards[0].uuid);
+    for (size_t i = 0; i < TELEMETRY_VALUES; i++)
+        cr_expect(isnan(card.values.of[i]) || i == TELEMETRY_CLOCK_EVENT_REASONS, "%zu: %g", i,
+                  card.values.of[i]);
+    cr_expect_eq(card.n_parts, 1, "one id of seven MIG devices");
+    cr_assert_eq(card.n_processes, 1);
+    cr_expect(isnan(card.processes[0].utilization));
 }

@@ -16,6 +16,7 @@ typedef struct nvml_device_opaque *nvml_device;
 typedef struct nvml_gi_opaque *nvml_gi;
 typedef struct nvml_ci_opaque *nvml_ci;
 typedef struct nvml_event_set_opaque *nvml_event_set;
+typedef struct nvml_gpm_sample_opaque *nvml_gpm_sample;
 
 enum {
     NVML_SUCCESS = 0,
@@ -61,11 +62,30 @@ enum { NVML_CI_1_SLICE_REV1 = 0x7, NVML_CI_PROFILE_COUNT = 0x9, NVML_CI_ENGINE_S
 
 enum { NVML_MIG_DISABLE = 0, NVML_MIG_ENABLE = 1 };
 
-/* Field ids: ECC errors not corrected since the last reset; page retirement and row remapping that
- * wait for a reset; the recovery action that the driver asks for, with its values. */
+/* Field ids: ECC errors since the last reset (VOL) and ever (AGG); page retirement and row
+ * remapping; how long clocks were held back; what went through NVLinks, and its errors; the
+ * recovery action that the driver asks for, with its values. */
 enum {
+    NVML_FI_ECC_SBE_VOL_TOTAL = 3,
     NVML_FI_ECC_DBE_VOL_TOTAL = 4,
+    NVML_FI_ECC_SBE_AGG_TOTAL = 5,
+    NVML_FI_ECC_DBE_AGG_TOTAL = 6,
+    NVML_FI_RETIRED_SBE = 29,
+    NVML_FI_RETIRED_DBE = 30,
     NVML_FI_RETIRED_PENDING = 31,
+    NVML_FI_NVLINK_CRC_FLIT_ERRORS = 38,
+    NVML_FI_NVLINK_CRC_DATA_ERRORS = 45,
+    NVML_FI_NVLINK_REPLAY_ERRORS = 52,
+    NVML_FI_NVLINK_RECOVERY_ERRORS = 59,
+    NVML_FI_PERF_POLICY_POWER = 74,
+    NVML_FI_PERF_POLICY_THERMAL = 75,
+    NVML_FI_MEMORY_TEMP = 82,
+    NVML_FI_TOTAL_ENERGY = 83,
+    NVML_FI_PCIE_REPLAYS = 94,
+    NVML_FI_NVLINK_DATA_TX = 138,
+    NVML_FI_NVLINK_DATA_RX = 139,
+    NVML_FI_REMAPPED_COR = 142,
+    NVML_FI_REMAPPED_UNC = 143,
     NVML_FI_REMAPPED_PENDING = 144,
     NVML_FI_REMAPPED_FAILURE = 145,
     NVML_FI_RECOVERY_ACTION = 230,
@@ -81,8 +101,39 @@ enum {
     NVML_RECOVERY_SYSTEM_REBOOT = 7,
 };
 
-/* nvmlValueType_t, as far as fields are read. */
-enum { NVML_VALUE_UNSIGNED_LONG = 2, NVML_VALUE_UNSIGNED_LONG_LONG = 3 };
+/* The links of a field: this number, or all of them. */
+#define NVML_ALL_LINKS 0xffffffffU
+
+/* nvmlValueType_t. */
+enum {
+    NVML_VALUE_DOUBLE = 0,
+    NVML_VALUE_UNSIGNED_INT = 1,
+    NVML_VALUE_UNSIGNED_LONG = 2,
+    NVML_VALUE_UNSIGNED_LONG_LONG = 3,
+    NVML_VALUE_SIGNED_LONG_LONG = 4,
+    NVML_VALUE_SIGNED_INT = 5,
+    NVML_VALUE_UNSIGNED_SHORT = 6,
+};
+
+enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEMORY = 2 };
+enum { NVML_TEMPERATURE_GPU = 0 };
+enum { NVML_PCIE_TX = 0, NVML_PCIE_RX = 1 };
+
+/* GPM's metrics: of the time between two samples, in percent, or in MiB a second. */
+enum {
+    NVML_GPM_GRAPHICS = 1,
+    NVML_GPM_SM = 2,
+    NVML_GPM_SM_OCCUPANCY = 3,
+    NVML_GPM_TENSOR = 5,
+    NVML_GPM_DRAM = 10,
+    NVML_GPM_FP64 = 11,
+    NVML_GPM_FP32 = 12,
+    NVML_GPM_FP16 = 13,
+    NVML_GPM_PCIE_TX = 20,
+    NVML_GPM_PCIE_RX = 21,
+    NVML_GPM_NVLINK_RX = 60,
+    NVML_GPM_NVLINK_TX = 61,
+};
 
 /* Event types. */
 enum {
@@ -169,8 +220,11 @@ struct nvml_field_value {
     nvml_ret nvmlReturn;
     union {
         double dVal;
+        int siVal;
         unsigned uiVal;
         unsigned long long ullVal;
+        long long sllVal;
+        unsigned short usVal;
     } value;
 };
 
@@ -182,6 +236,42 @@ struct nvml_event_data {
 
 struct nvml_memory {
     unsigned long long total, free, used;
+};
+
+struct nvml_memory_v2 {
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+};
+
+struct nvml_utilization {
+    unsigned gpu, memory;
+};
+
+/* What a process did until timeStamp, in microseconds. */
+struct nvml_process_sample {
+    unsigned pid;
+    unsigned long long timeStamp;
+    unsigned smUtil, memUtil, encUtil, decUtil;
+};
+
+/* GPM's structs have plain versions. Only numMetrics metrics are looked at; the first headers had
+ * room for 98 (CUDA 12.0, nvml.h), later ones for more. */
+#define NVML_GPM_VERSION 1U
+struct nvml_gpm_support {
+    unsigned version, isSupportedDevice;
+};
+
+struct nvml_gpm_metric {
+    unsigned metricId;
+    nvml_ret nvmlReturn;
+    double value;
+    const char *shortName, *longName, *unit;
+};
+
+struct nvml_gpm_metrics {
+    unsigned version, numMetrics;
+    nvml_gpm_sample sample1, sample2;
+    struct nvml_gpm_metric metrics[98];
 };
 
 /* Of a cgroup's memory on a card. nameSpace: the cgroup's folder. Without a limit the soft one is 0,
@@ -276,6 +366,18 @@ NVML_LAYOUT(nvml_event_data, 32);
 NVML_OFFSET(nvml_event_data, eventData, 16);
 NVML_OFFSET(nvml_event_data, gpuInstanceId, 24);
 NVML_LAYOUT(nvml_memory, 24);
+NVML_LAYOUT(nvml_memory_v2, 40);
+NVML_OFFSET(nvml_memory_v2, total, 8);
+NVML_OFFSET(nvml_memory_v2, used, 32);
+NVML_LAYOUT(nvml_utilization, 8);
+NVML_LAYOUT(nvml_process_sample, 32);
+NVML_OFFSET(nvml_process_sample, timeStamp, 8);
+NVML_OFFSET(nvml_process_sample, smUtil, 16);
+NVML_LAYOUT(nvml_gpm_support, 8);
+NVML_LAYOUT(nvml_gpm_metric, 40);
+NVML_OFFSET(nvml_gpm_metric, value, 8);
+NVML_OFFSET(nvml_gpm_metrics, sample1, 8);
+NVML_OFFSET(nvml_gpm_metrics, metrics, 24);
 NVML_LAYOUT(nvml_limits_set, 24);
 NVML_OFFSET(nvml_limits_set, softLimit, 8);
 NVML_OFFSET(nvml_limits_set, hardLimit, 16);

@@ -238,6 +238,12 @@ nvml_device nvml_facts_device(struct nvml *n, const char *uuid)
     return f && f->shown.session == n->session ? f->shown.device : NULL;
 }
 
+bool nvml_facts_knows(struct nvml *n, const char *uuid)
+{
+    HOLD(&n->holds.mu);
+    return facts_of(n, uuid) != NULL;
+}
+
 bool nvml_facts_last_at(struct nvml *n, unsigned index, struct gpu_card *ret)
 {
     HOLD(&n->holds.mu);

@@ -94,7 +94,35 @@
       (nvml_device, struct nvml_limits_get *))                                                     \
     X(mps_processes, 0, "nvmlDeviceGetMPSComputeRunningProcesses_v3",                              \
       "nvmlDeviceGetMPSComputeRunningProcesses_v2",                                                \
-      (nvml_device, unsigned *, struct nvml_process_info *))
+      (nvml_device, unsigned *, struct nvml_process_info *))                                       \
+    X(process_samples, 0, "nvmlDeviceGetProcessUtilization", NULL,                                 \
+      (nvml_device, struct nvml_process_sample *, unsigned *, unsigned long long))                 \
+    X(clock, 0, "nvmlDeviceGetClockInfo", NULL, (nvml_device, unsigned, unsigned *))               \
+    X(temperature, 0, "nvmlDeviceGetTemperature", NULL, (nvml_device, unsigned, unsigned *))       \
+    X(power, 0, "nvmlDeviceGetPowerUsage", NULL, (nvml_device, unsigned *))                        \
+    X(power_limit, 0, "nvmlDeviceGetEnforcedPowerLimit", NULL, (nvml_device, unsigned *))          \
+    X(fan, 0, "nvmlDeviceGetFanSpeed", NULL, (nvml_device, unsigned *))                            \
+    X(pstate, 0, "nvmlDeviceGetPerformanceState", NULL, (nvml_device, unsigned *))                 \
+    X(clock_reasons, 0, "nvmlDeviceGetCurrentClocksEventReasons",                                  \
+      "nvmlDeviceGetCurrentClocksThrottleReasons", (nvml_device, unsigned long long *))            \
+    X(pcie, 0, "nvmlDeviceGetPcieThroughput", NULL, (nvml_device, unsigned, unsigned *))           \
+    X(utilization, 0, "nvmlDeviceGetUtilizationRates", NULL,                                       \
+      (nvml_device, struct nvml_utilization *))                                                    \
+    X(encoder, 0, "nvmlDeviceGetEncoderUtilization", NULL, (nvml_device, unsigned *, unsigned *))  \
+    X(decoder, 0, "nvmlDeviceGetDecoderUtilization", NULL, (nvml_device, unsigned *, unsigned *))  \
+    X(jpeg, 0, "nvmlDeviceGetJpgUtilization", NULL, (nvml_device, unsigned *, unsigned *))         \
+    X(ofa, 0, "nvmlDeviceGetOfaUtilization", NULL, (nvml_device, unsigned *, unsigned *))          \
+    X(memory_v2, 0, "nvmlDeviceGetMemoryInfo_v2", NULL, (nvml_device, struct nvml_memory_v2 *))    \
+    X(mig_count, 0, "nvmlDeviceGetMaxMigDeviceCount", NULL, (nvml_device, unsigned *))             \
+    X(mig_device, 0, "nvmlDeviceGetMigDeviceHandleByIndex", NULL,                                  \
+      (nvml_device, unsigned, nvml_device *))                                                      \
+    X(gi_id, 0, "nvmlDeviceGetGpuInstanceId", NULL, (nvml_device, unsigned *))                     \
+    X(gpm_support, 0, "nvmlGpmQueryDeviceSupport", NULL, (nvml_device, struct nvml_gpm_support *)) \
+    X(gpm_alloc, 0, "nvmlGpmSampleAlloc", NULL, (nvml_gpm_sample *))                               \
+    X(gpm_free, 0, "nvmlGpmSampleFree", NULL, (nvml_gpm_sample))                                   \
+    X(gpm_get, 0, "nvmlGpmSampleGet", NULL, (nvml_device, nvml_gpm_sample))                        \
+    X(gpm_get_part, 0, "nvmlGpmMigSampleGet", NULL, (nvml_device, unsigned, nvml_gpm_sample))      \
+    X(gpm_metrics, 0, "nvmlGpmMetricsGet", NULL, (struct nvml_gpm_metrics *))
 
 #define NVML_MEMBER(member, needed, newest, older, args) nvml_ret(*member) args;
 

@@ -151,22 +151,32 @@ static void mark_in_use(struct gpu_card *card, const struct nvml_process_info *r
     }
 }
 
-static int read_list(struct nvml *n, const char *call, list_fn *fn, nvml_device d,
-                     struct gpu_card *card, bool *ret_told, struct err *e)
+struct reading {
+    const struct nvml *n;
+    struct gpu_card *card;
+};
+
+static void note_user(void *arg, const struct nvml_process_info *raw)
+{
+    const struct reading *r = arg;
+    if (is_our_server(r->n, raw->pid))
+        return;
+    mark_in_use(r->card, raw);
+    if (raw->pid)
+        list_process(r->n, r->card, raw);
+    else
+        r->card->users_unknown = true; /* an unknown user, since there is no pid */
+}
+
+static int walk_list(struct nvml *n, const char *call, list_fn *fn, nvml_device d,
+                     nvml_process_fn *each, void *arg, bool *ret_told, struct err *e)
 {
     struct raw_list raw = {0};
     int rc = ask_list(n, call, fn, d, &raw, ret_told, e);
     auto_free struct nvml_process_info *items = raw.items;
     TRY(rc);
-    for (unsigned i = 0; i < raw.n; i++) {
-        if (is_our_server(n, items[i].pid))
-            continue;
-        mark_in_use(card, &items[i]);
-        if (items[i].pid)
-            list_process(n, card, &items[i]);
-        else
-            card->users_unknown = true; /* an unknown user, since there is no pid */
-    }
+    for (unsigned i = 0; i < raw.n; i++)
+        each(arg, &items[i]);
     return 0;
 }
 
@@ -182,20 +192,27 @@ static int by_pid(const void *a, const void *b)
     return x->ci < y->ci ? -1 : x->ci > y->ci;
 }
 
-#define READ_LIST(n, f, card, list, told, e)                                                       \
-    read_list(n, nvml_names.list, (n)->lib.list, (f)->device, card, told, e)
+#define WALK_LIST(n, d, list, each, arg, told, e)                                                  \
+    walk_list(n, nvml_names.list, (n)->lib.list, d, each, arg, told, e)
 
-/* Reads all lists. A card without graphics has no list of graphics processes, and an old driver
- * none for MPS: these count as empty. Without the list of compute processes the users are
- * unknown. */
+/* A card without graphics has no list of graphics processes, and an old driver none for MPS: these
+ * count as empty. */
+int nvml_process_lists(struct nvml *n, nvml_device d, nvml_process_fn *each, void *arg,
+                       bool *ret_told, struct err *e)
+{
+    bool unimportant;
+    TRY(WALK_LIST(n, d, compute_processes, each, arg, ret_told, e));
+    TRY(WALK_LIST(n, d, graphics_processes, each, arg, &unimportant, e));
+    return WALK_LIST(n, d, mps_processes, each, arg, &unimportant, e);
+}
+
+/* Without the list of compute processes the users are unknown. */
 int nvml_processes_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *card, struct err *e)
 {
     bool told = false;
-    bool unimportant;
+    struct reading r = {.n = n, .card = card};
     card->users = xcalloc(GPU_MAX_PROCESSES, sizeof(*card->users));
-    TRY(READ_LIST(n, f, card, compute_processes, &told, e));
-    TRY(READ_LIST(n, f, card, graphics_processes, &unimportant, e));
-    TRY(READ_LIST(n, f, card, mps_processes, &unimportant, e));
+    TRY(nvml_process_lists(n, f->device, note_user, &r, &told, e));
     card->users_unknown |= !told;
     gpu_card_keep_marks(card);
     if (card->n_users == 0)

@@ -47,6 +47,7 @@ int nvml_check(struct nvml *n, const char *call, nvml_ret rc, struct err *e)
 static void end_session(void *arg)
 {
     struct nvml *n = arg;
+    nvml_measures_forget(n);
     if (atomic_load(&n->open))
         (void)NVML_CALL(n, shutdown);
     atomic_store(&n->open, false);
@@ -184,6 +185,7 @@ static const struct gpu_ops nvml_ops = {
     .exclusive_set = nvml_op_exclusive_set,
     .limit_set = nvml_op_limit_set,
     .limit_get = nvml_op_limit_get,
+    .measure = nvml_op_measure,
     .free = nvml_free,
 };
 

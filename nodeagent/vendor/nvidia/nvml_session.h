@@ -61,6 +61,8 @@ struct nvml_topology {
     unsigned pause, left; /* readings between two tries, and until the next one */
 };
 
+struct nvml_measured; /* what is kept between the measures of a card (nvml_telemetry.h) */
+
 struct nvml {
     /* immutable */
     struct gpu gpu; /* first: a struct gpu * is a struct nvml * */
@@ -86,6 +88,8 @@ struct nvml {
     unsigned n_cards; /* at the last reading */
     size_t n_facts;
     struct nvml_facts *facts[GPU_MAX_CARDS]; /* owned */
+    size_t n_measured;
+    struct nvml_measured *measured[GPU_MAX_CARDS]; /* owned */
 };
 
 /* Enters the library with a session that is open and usable. *ret_closed (NULL: waits for resets):
@@ -152,6 +156,8 @@ void nvml_facts_give(struct nvml *n, struct nvml_facts *f);
 void nvml_facts_unsettle(struct nvml *n, struct nvml_facts *f, unsigned index);
 /* The handle of a card in this session; NULL: none. Calls nothing. */
 nvml_device nvml_facts_device(struct nvml *n, const char *uuid);
+/* True for a card that was seen, in this session or before. */
+bool nvml_facts_knows(struct nvml *n, const char *uuid);
 /* The identity of the card last seen at an index; false: none. */
 bool nvml_facts_last_at(struct nvml *n, unsigned index, struct gpu_card *ret);
 
@@ -167,6 +173,16 @@ int nvml_instances_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *c
 /* Reads the processes into card->users, and marks card->state as in_use. */
 int nvml_processes_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *card,
                         struct err *e) MUST_CHECK;
+
+/* Calls `each` for each entry of the driver's lists of processes; one process may have several.
+ * *ret_told: false when the driver or card has no list of compute processes. */
+typedef void nvml_process_fn(void *arg, const struct nvml_process_info *raw);
+int nvml_process_lists(struct nvml *n, nvml_device d, nvml_process_fn *each, void *arg,
+                       bool *ret_told, struct err *e) MUST_CHECK;
+
+/* Forgets what was kept between measures, before the session ends. Called by the thread that is
+ * alone in the gate. */
+void nvml_measures_forget(struct nvml *n);
 
 /* Checks that a value of the driver is possible. An impossible one is ERR_PROTOCOL, or is cut to
  * what fits. Texts may lack their terminator. */
@@ -202,6 +218,7 @@ int nvml_op_limit_set(struct gpu *g, const char *uuid, const char *cgroup, uint6
                       struct err *e);
 int nvml_op_limit_get(struct gpu *g, const char *uuid, const char *cgroup, struct gpu_limit *ret,
                       struct err *e);
+int nvml_op_measure(struct gpu *g, const char *uuid, struct telemetry_card *ret, struct err *e);
 int nvml_op_reset(struct gpu *g, const char *uuid, struct err *e);
 int nvml_op_gi_create(struct gpu *g, const char *uuid, unsigned profile_id, unsigned start,
                       unsigned size, unsigned *ret_gi_id, struct err *e);
