@@ -32,6 +32,7 @@
 enum {
     MAX_THREADS = 8,
     WORKER_GRACE_MS = 5000,
+    TELEMETRY_GRACE_MS = 2000,
 };
 
 /* Timeout of a request to the API server. All are small, and nothing is published until one has
@@ -398,7 +399,7 @@ static int serve_until_signal(struct process *p, const sigset_t *signals)
 static bool process_done(struct process *p)
 {
     bool abandoned = false;
-    p->telemetry.sampler = sampler_free(p->telemetry.sampler, WORKER_GRACE_MS, &abandoned);
+    p->telemetry.sampler = sampler_free(p->telemetry.sampler, TELEMETRY_GRACE_MS, &abandoned);
     if (abandoned)
         return true;
     p->worker = worker_free(p->worker, WORKER_GRACE_MS, &abandoned);

@@ -34,7 +34,7 @@ const struct dcgm_field dcgm_fields[] = {
     DEV("GPU_TEMP", TEMPERATURE, 1, 0, GAUGE, DEFAULT,
         "Temperature of the GPU, in degrees Celsius."),
     DEV("POWER_USAGE", POWER, 1, 0, GAUGE, DEFAULT, "Power that the card takes, in W."),
-    DEV("POWER_MGMT_LIMIT", POWER_LIMIT, 1, 0, GAUGE, EXTRA, "Power that the card may take, in W."),
+    DEV("ENFORCED_POWER_LIMIT", POWER_LIMIT, 1, 0, GAUGE, EXTRA, "Power that the card may take, in W."),
     DEV("TOTAL_ENERGY_CONSUMPTION", ENERGY, 1, 0, COUNTER, DEFAULT,
         "Energy taken since the driver was loaded, in mJ."),
     DEV("FAN_SPEED", FAN_SPEED, 1, 0, GAUGE, EXTRA, "Speed of the fan, in percent."),

@@ -179,11 +179,11 @@ static void begin_call(struct sampler *s)
     s->call_mono_ms = clock_mono_ms(s->o.clk);
 }
 
-/* False: the turn was lost meanwhile. */
+/* False: the turn was lost meanwhile, or it stops. */
 static bool end_call(struct sampler *s, unsigned turn)
 {
     HOLD(&s->mu);
-    if (turn != s->turn)
+    if (turn != s->turn || s->stops)
         return false;
     s->in_call = false;
     return true;
