@@ -59,7 +59,7 @@ $(B)/test/unit/nvml_mad_test $(B)/test/fuzz/nvml_fuzz: $(B)/test/unit/nvml_mad.o
 $(B)/test/unit/nvml_mad_test $(B)/test/fuzz/nvml_fuzz: LDFLAGS += -rdynamic $(B)/test/unit/nvml_mad.o
 $(B)/test/fuzz/mxsml_fuzz: $(B)/test/unit/mxsml_mad.o
 $(B)/test/fuzz/mxsml_fuzz: LDFLAGS += -rdynamic $(B)/test/unit/mxsml_mad.o
-$(B)/test/unit/gpu_labels_test $(B)/test/unit/mxsml_test $(B)/test/unit/gpu_all_test $(B)/test/unit/nvml_telemetry_test: | sim
+$(B)/test/unit/gpu_labels_test $(B)/test/unit/mxsml_test $(B)/test/unit/gpu_all_test $(B)/test/unit/nvml_telemetry_test $(B)/test/unit/mxsml_telemetry_test: | sim
 $(B)/test/unit/gpu_watch_test: | $(B)/cleave-agent sim
 # --- end of the transaction's part ---
 

@@ -192,7 +192,7 @@ static const struct metric *metric_of(unsigned int id)
 static double part_at_work(const struct nvml_gpm_sample *a, const struct nvml_gpm_sample *b)
 {
     if (a->at_ns == b->at_ns)
-        return NAN;
+        return (double)NAN;
     double part = (double)(b->load_ns - a->load_ns) / (double)(b->at_ns - a->at_ns);
     return part < 1 ? part : 1;
 }

@@ -6,5 +6,5 @@
 void telemetry_values_init(struct telemetry_values *v)
 {
     for (size_t i = 0; i < TELEMETRY_VALUES; i++)
-        v->of[i] = NAN;
+        v->of[i] = (double)NAN;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "nodeagent/gpu/telemetry.h"
 #include "nodeagent/vendor/metax/mxsml_open.h"
 #include "nodeagent/vendor/nvidia/nvml_open.h"
 #include "test/race/sim_machine.h"
 
 /*
  * Eight cards of one vendor, behind gpu_all, in the hands of eight threads, while two others read
- * all cards again and again. A program includes this file once, and says how its cards are opened
+ * all cards again and again, and two measure them. A program includes this file once, and says how its cards are opened
  * (open_cards) and what is done to each (work).
  */
 
@@ -85,6 +86,25 @@ static void *read_again_and_again(void *arg)
     return NULL;
 }
 
+/* It may be refused, and never fails. */
+static unsigned measure(struct gpu *g, unsigned card)
+{
+    struct telemetry_card measured;
+    auto_err struct err e = {0};
+    int rc = g->ops->measure(g, uuids[card], &measured, &e);
+    assert(rc == 0 || e.kind == ERR_UNAVAILABLE);
+    assert(rc < 0 || measured.values.of[TELEMETRY_POWER] > 0);
+    return rc == 0;
+}
+
+static void *measure_again_and_again(void *arg)
+{
+    struct reader *r = arg;
+    for (unsigned i = 0; !atomic_load(&r->stop); i++)
+        r->readings += measure(r->g, i % CARDS);
+    return NULL;
+}
+
 /* --- runs --- */
 
 static void work_one_after_another(struct work *works)
@@ -101,20 +121,26 @@ static void run_side_by_side(void *(*what)(void *), struct work *works, unsigned
         (void)pthread_join(works[i].thread, NULL);
 }
 
-/* Two readers, as when a reading overtakes one that hangs. */
+/* Two readers, as when a reading overtakes one that hangs; and two that measure. */
 static void work_beside_readers(struct work *works)
 {
-    struct reader readers[2] = {{.g = works[0].g}, {.g = works[0].g}};
-    pthread_t threads[2];
-    for (unsigned i = 0; i < 2; i++)
-        start_thread(&threads[i], read_again_and_again, &readers[i]);
+    enum { READERS = 4 };
+    struct reader readers[READERS];
+    pthread_t threads[READERS];
+    for (unsigned i = 0; i < READERS; i++) {
+        readers[i] = (struct reader){.g = works[0].g};
+        start_thread(&threads[i], i < 2 ? read_again_and_again : measure_again_and_again,
+                     &readers[i]);
+    }
     run_side_by_side(work, works, 0);
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < READERS; i++)
         atomic_store(&readers[i].stop, true);
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < READERS; i++)
         (void)pthread_join(threads[i], NULL);
-    (void)printf("%u readings beside the verbs, %u cards busy in them\n",
-                 readers[0].readings + readers[1].readings, readers[0].busy + readers[1].busy);
+    (void)printf("%u readings beside the verbs, %u cards busy in them, %u measures\n",
+                 readers[0].readings + readers[1].readings, readers[0].busy + readers[1].busy,
+                 readers[2].readings + readers[3].readings);
+    assert(readers[2].readings + readers[3].readings > 0);
 }
 
 static struct gpu *begin(const char *fleet, struct work *works)

@@ -115,6 +115,7 @@ static const struct gpu_ops mxsml_ops = {
     .slice_destroy = mxsml_op_slice_destroy,
     .qos_set = mxsml_op_qos_set,
     .timeslice_set = mxsml_op_timeslice_set,
+    .measure = mxsml_op_measure,
     .free = mxsml_free,
 };
 

@@ -25,11 +25,12 @@
 /* The identity of a card. Guarded by mxsml.holds, but UUID and bus id, which never change. */
 struct mxsml_known {
     struct lib_hold hold;
-    struct gpu_card card;   /* only its identity is valid */
-    struct mxsml_info info; /* as last reported */
-    unsigned dev;           /* its last number; UINT_MAX: another card has that number now */
-    unsigned epoch;         /* of the session in which it had that number */
-    unsigned kernels_vfs;   /* number of its virtual functions in the kernel at the last look */
+    struct gpu_card card;     /* only its identity is valid */
+    struct mxsml_info info;   /* as last reported */
+    unsigned dev;             /* its last number; UINT_MAX: another card has that number now */
+    unsigned epoch;           /* of the session in which it had that number */
+    struct lib_hold measured; /* by the thread that measures it, which has no card in hand */
+    unsigned kernels_vfs;     /* number of its virtual functions in the kernel at the last look */
 };
 
 struct mxsml {
@@ -122,6 +123,7 @@ int mxsml_op_read(struct gpu *g, struct gpu_inventory *ret, struct err *e);
 int mxsml_op_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e);
 int mxsml_op_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode,
                       enum gpu_mode_result *ret, struct err *e);
+int mxsml_op_measure(struct gpu *g, const char *uuid, struct telemetry_card *ret, struct err *e);
 int mxsml_op_reset(struct gpu *g, const char *uuid, struct err *e);
 int mxsml_op_slice_create(struct gpu *g, const char *uuid, const struct sgpu_want *want,
                           unsigned *ret_id, struct err *e);

@@ -42,6 +42,9 @@ enum {
     MXSML_TOPO_SYSTEM,
 };
 
+enum { MXSML_SENSOR_HOTSPOT = 0 }; /* mxSmlGetTemperatureInfo */
+enum { MXSML_IP_CORES = 4 };       /* mxSmlGetDeviceIpUsage: of C-class cards */
+
 #define MXSML_MAX_LINKS     7
 #define MXSML_FIRST_PF      100 /* numbers of cards with virtual functions start here */
 #define MXSML_VERSION_BYTES 64
@@ -90,6 +93,12 @@ struct mxsml_quota {
 struct mxsml_ecc {
     unsigned sram_corrected, sram_uncorrected, dram_corrected, dram_uncorrected, retired_pages;
 };
+
+/* A way of power into the board. */
+struct mxsml_power {
+    unsigned mv, ma, mw;
+};
+static_assert(sizeof(struct mxsml_power) == 12, "mxSmlGetBoardPowerInfo");
 
 struct mxsml_process {
     unsigned pid;

@@ -15,8 +15,7 @@
 
 /* --- identity --- */
 
-/* holds.mu is held. */
-static struct mxsml_known *find_known(const struct mxsml *m, const char *uuid)
+struct mxsml_known *mxsml_known_of(const struct mxsml *m, const char *uuid)
 {
     for (size_t i = 0; i < m->n_known; i++)
         if (strcmp(m->known[i]->card.uuid, uuid) == 0)
@@ -87,7 +86,7 @@ static void move_to(const struct mxsml *m, struct mxsml_known *known, const stru
 static bool is_known(struct mxsml *m, const char *uuid)
 {
     HOLD(&m->holds.mu);
-    return find_known(m, uuid) != NULL;
+    return mxsml_known_of(m, uuid) != NULL;
 }
 
 /* The kernel's files of a card are read without the lock, so another thread may have learned of the
@@ -97,7 +96,7 @@ static int add_known(struct mxsml *m, const struct mxsml_info *info, struct err 
     assert(*info->uuid); /* mxsml_sound_info refused the others */
     auto_free struct mxsml_known *new_one = learn(m, info);
     HOLD(&m->holds.mu);
-    if (find_known(m, info->uuid))
+    if (mxsml_known_of(m, info->uuid))
         return 0;
     if (m->n_known == ARRAY_LEN(m->known))
         return err_set(e, ERR_TOO_LARGE, "more than %d cards were seen", GPU_MAX_CARDS);
@@ -112,7 +111,7 @@ static int identify(struct mxsml *m, struct mxsml_place *p, struct err *e)
     if (!is_known(m, p->info.uuid))
         TRY(add_known(m, &p->info, e));
     HOLD(&m->holds.mu);
-    p->known = find_known(m, p->info.uuid);
+    p->known = mxsml_known_of(m, p->info.uuid);
     assert(p->known); /* a card that was seen is never forgotten */
     move_to(m, p->known, p);
     return 0;
@@ -410,7 +409,7 @@ static int take_known(struct mxsml_turn *t, const char *uuid, bool *ret_settled,
     struct mxsml *m = t->m;
     assert(!t->known);
     HOLD(&m->holds.mu);
-    struct mxsml_known *known = find_known(m, uuid);
+    struct mxsml_known *known = mxsml_known_of(m, uuid);
     if (!known)
         return 0;
     TRY(lib_hold_take(&m->holds, &known->hold, uuid, /* limit_ms= */ 0, e));

@@ -41,6 +41,9 @@ AUTO_DEFINE(mxsml_places, struct mxsml_places, mxsml_places_done)
 /* The card last seen at a number; NULL: none. Borrowed. */
 const struct mxsml_known *mxsml_last_at(struct mxsml *m, unsigned dev);
 
+/* The card of a uuid; NULL: none was seen. Borrowed. holds.mu is held. */
+struct mxsml_known *mxsml_known_of(const struct mxsml *m, const char *uuid);
+
 /* The virtual functions of a card. ERR_PROTOCOL: the list is impossible. */
 int mxsml_list_vfs(struct mxsml *m, unsigned dev, struct mxsml_ids *ret, struct err *e) MUST_CHECK;
 

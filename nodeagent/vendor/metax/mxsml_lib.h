@@ -39,6 +39,10 @@
     X(processes, 0, "mxSmlGetSingleGpuProcess_v3", mxsml_ret,                                      \
       (unsigned, unsigned *, struct mxsml_process *))                                              \
     X(topology, 0, "mxSmlGetDeviceTopology", mxsml_ret, (unsigned, unsigned, unsigned *))          \
+    X(temperature, 0, "mxSmlGetTemperatureInfo", mxsml_ret, (unsigned, unsigned, int *))           \
+    X(power, 0, "mxSmlGetBoardPowerInfo", mxsml_ret, (unsigned, unsigned *, struct mxsml_power *)) \
+    X(power_limit, 0, "mxSmlGetBoardPowerLimit", mxsml_ret, (unsigned, unsigned *))                \
+    X(usage, 0, "mxSmlGetDeviceIpUsage", mxsml_ret, (unsigned, unsigned, int *))                   \
     X(reset, 0, "mxSmlReset", mxsml_ret, (unsigned))
 
 #define MXSML_MEMBER(member, needed, name, result, args) result(*member) args;

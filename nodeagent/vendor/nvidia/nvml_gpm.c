@@ -42,7 +42,7 @@ static double sound(const struct metric *of, double value)
 {
     value *= of->factor;
     if (!(value >= 0) || value > of->most * 1.01)
-        return NAN;
+        return (double)NAN;
     return value < of->most ? value : of->most;
 }
 

@@ -135,7 +135,7 @@ static double number_of(const struct nvml_field_value *v)
     case NVML_VALUE_UNSIGNED_SHORT:
         return v->value.usVal;
     default:
-        return NAN;
+        return (double)NAN;
     }
 }
 
@@ -199,7 +199,7 @@ static int read_memory(struct nvml *n, nvml_device d, struct telemetry_values *r
     if (rc == NVML_SUCCESS) {
         v = (struct nvml_memory_v2){.total = old.total, .free = old.free, .used = old.used};
         note_memory(&v, ret);
-        ret->of[TELEMETRY_MEMORY_RESERVED] = NAN;
+        ret->of[TELEMETRY_MEMORY_RESERVED] = (double)NAN;
     }
     return nvml_measure_check(n, nvml_names.memory, rc, e);
 }

@@ -44,7 +44,7 @@ static void note(void *arg, const struct nvml_process_info *raw)
     card->processes[card->n_processes++] = (struct telemetry_process){.pid = raw->pid,
                                                                       .gi_id = part_of(raw),
                                                                       .memory_bytes = bytes,
-                                                                      .utilization = NAN};
+                                                                      .utilization = (double)NAN};
 }
 
 /* The mean of a process's samples; 0 without one: a process that did nothing has none. */
@@ -56,7 +56,7 @@ static double mean_of(unsigned pid, const struct nvml_process_sample *samples, u
         if (samples[i].pid != pid)
             continue;
         if (samples[i].smUtil > 100)
-            return NAN;
+            return (double)NAN;
         sum += samples[i].smUtil;
         of_pid++;
     }
