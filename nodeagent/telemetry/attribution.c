@@ -41,8 +41,8 @@ static bool add_processes(const struct telemetry_place *p, enum telemetry_value 
     bool reported = false;
     for (unsigned i = 0; i < r->card->n_processes; i++) {
         const struct telemetry_process *process = &r->card->processes[i];
-        if (process->gi_id != p->gi_id)
-            continue;
+        if (p->gi_id >= 0 && process->gi_id != p->gi_id)
+            continue; /* a card has all, those in slices included */
         double value = measured(process, v);
         any = true;
         reported |= !isnan(value);

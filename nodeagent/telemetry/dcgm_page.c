@@ -27,6 +27,11 @@ static const struct spelling spellings[] = {
 
 /* --- Labels --- */
 
+static bool is_nvidia(const struct telemetry_node_card *c)
+{
+    return strcmp(c->vendor, "nvidia") == 0;
+}
+
 void dcgm_page_add_label(struct sb *out, const char *name, const char *value)
 {
     auto_sb struct sb clean = SB_INIT(3 * (size_t)MAX_VALUE_BYTES);
@@ -50,15 +55,17 @@ static char *place_labels(const struct dcgm_page *p, const struct telemetry_node
     sb_addf(&b, "gpu=\"%u\"", c->index);
     dcgm_page_add_label(&b, s->uuid, c->uuid);
     dcgm_page_add_label(&b, "pci_bus_id", c->pci_bus_id);
-    if (c->minor != UINT32_MAX)
+    if (is_nvidia(c) && c->minor != UINT32_MAX)
         add_number(&b, "device", "nvidia", c->minor);
     dcgm_page_add_label(&b, "modelName", c->model);
+    if (!is_nvidia(c))
+        dcgm_page_add_label(&b, "vendor", c->vendor);
     if (place->gi_id >= 0) {
         dcgm_page_add_label(&b, "GPU_I_PROFILE", place->profile);
         add_number(&b, "GPU_I_ID", "", (unsigned)place->gi_id);
     }
     dcgm_page_add_label(&b, s->host, p->host);
-    if (p->counters->has_driver_version)
+    if (is_nvidia(c) && p->counters->has_driver_version)
         dcgm_page_add_label(&b, DCGM_DRIVER_VERSION, c->driver);
     return sb_take(&b);
 }
@@ -157,19 +164,14 @@ static void add_place(struct writer *w, const struct counter *c, const char *lab
         add_line(w, c, labels, &w->parts[i]);
 }
 
-bool dcgm_page_has(const struct telemetry_node_card *c)
-{
-    return strcmp(c->vendor, "nvidia") == 0;
-}
-
-static void add_counter(struct writer *w, const struct counter *c)
+static void add_counter(struct writer *w, const struct counter *c, bool of_nvidia)
 {
     size_t label = 0;
     w->is_headed = false;
     for (size_t i = 0; i < w->page->node->n; i++) {
         const struct telemetry_node_card *card = &w->page->node->cards[i];
         const struct attribution_reading *r = &w->page->readings[i];
-        bool shows = r->card && dcgm_page_has(card);
+        bool shows = r->card && is_nvidia(card) == of_nvidia;
         bool split = shows && is_of_instances(c->field, r->card, card);
         for (size_t k = 0; k < card->n_places; k++, label++)
             if (shows && !(split && k == 0))
@@ -195,7 +197,9 @@ void dcgm_page_write(const struct dcgm_page *p, struct sb *out)
     struct writer w = {.page = p, .out = out};
     prepare(&w);
     for (size_t i = 0; i < p->counters->n; i++)
-        add_counter(&w, &p->counters->items[i]);
+        add_counter(&w, &p->counters->items[i], /* of_nvidia= */ true);
+    for (size_t i = 0; p->neutral && i < p->neutral->n; i++)
+        add_counter(&w, &p->neutral->items[i], /* of_nvidia= */ false);
     for (size_t i = 0; i < w.n_labels; i++)
         free(w.labels[i]);
     free(w.labels);

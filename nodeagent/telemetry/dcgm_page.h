@@ -7,7 +7,7 @@
 #include "nodeagent/telemetry/counter_file.h"
 
 /*
- * The page of telemetry: the newest readings of NVIDIA's cards in Prometheus' text format, under the
+ * The page of telemetry: the newest readings of the cards in Prometheus' text format, NVIDIA's under the
  * names and labels of dcgm-exporter (github.com/NVIDIA/dcgm-exporter,
  * internal/pkg/rendermetrics/render_metrics.go and internal/pkg/transformation/const.go). Pure.
  */
@@ -24,14 +24,13 @@ struct dcgm_page {
     const struct telemetry_node *node;
     const struct attribution_reading *readings; /* one for each card of the node; card NULL: it was
                                                    never read */
-    const struct counter_list *counters;
+    const struct counter_list *counters;        /* of NVIDIA's cards */
+    const struct counter_list *neutral;         /* of the others; NULL: they are left out */
     const char *host;
     enum dcgm_labels labels;
     bool without_pods; /* shared cards have one series without a pod */
 };
 
-/* True for cards that the page can have: NVIDIA's. */
-bool dcgm_page_has(const struct telemetry_node_card *c);
 /* Appends the page: metrics in the order of the counters, their series by card, place and pod. */
 void dcgm_page_write(const struct dcgm_page *p, struct sb *out);
 

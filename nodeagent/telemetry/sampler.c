@@ -12,6 +12,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/telemetry/freshness.h"
+#include "nodeagent/telemetry/neutral_fields.h"
 
 /* An answer's bound (service/http_channel.h), without room for what is added at each scrape. */
 #define MAX_PAGE_BYTES  ((size_t)4 << 20)
@@ -44,6 +45,7 @@ struct sampler_thread {
 
 struct sampler {
     struct sampler_options o;
+    struct counter_list neutral;
     /* the reading thread's: the one that has the turn */
     struct telemetry_node node;
     struct sample *samples; /* one for each card of node */
@@ -78,6 +80,7 @@ struct sampler *sampler_new(const struct sampler_options *o)
     assert(o->gpu->ops->measure && o->interval_ms > 0);
     struct sampler *s = xmalloc(sizeof(*s));
     s->o = *o;
+    neutral_fields_list(&s->neutral);
     (void)pthread_mutex_init(&s->mu, NULL);
     init_cond(&s->wake);
     init_cond(&s->ended);
@@ -118,7 +121,7 @@ static void take_node(struct sampler *s, struct telemetry_node *next)
         samples[i] = *old;
         old->pods = NULL;
     }
-    for (size_t i = 0; i < s->node.n; i++)
+    for (size_t i = 0; s->samples && i < s->node.n; i++)
         free(s->samples[i].pods);
     free(s->samples);
     telemetry_node_done(&s->node);
@@ -222,27 +225,24 @@ static void write_page(const struct sampler *s, bool without_pods, struct sb *ou
     const struct dcgm_page p = {.node = &s->node,
                                 .readings = readings,
                                 .counters = s->o.counters,
+                                .neutral = &s->neutral,
                                 .host = s->o.host,
                                 .labels = s->o.labels,
                                 .without_pods = without_pods};
     dcgm_page_write(&p, out);
 }
 
-/* Of the cards that the page can have. Caller frees. */
-static struct freshness *freshness_of(const struct sampler *s, size_t *ret_n)
+/* Caller frees. */
+static struct freshness *freshness_of(const struct sampler *s)
 {
     struct freshness *all = xcalloc(s->node.n + 1, sizeof(*all));
-    *ret_n = 0;
     for (size_t i = 0; i < s->node.n; i++) {
         const struct sample *from = &s->samples[i];
-        if (!dcgm_page_has(&s->node.cards[i]))
-            continue;
-        struct freshness *f = &all[(*ret_n)++];
-        *f = (struct freshness){.index = s->node.cards[i].index,
-                                .is_read = from->is_read,
-                                .failed = from->failures > 0,
-                                .read_mono_ms = from->card.read_mono_ms};
-        memcpy(f->uuid, s->node.cards[i].uuid, sizeof(f->uuid));
+        all[i] = (struct freshness){.index = s->node.cards[i].index,
+                                    .is_read = from->is_read,
+                                    .failed = from->failures > 0,
+                                    .read_mono_ms = from->card.read_mono_ms};
+        memcpy(all[i].uuid, s->node.cards[i].uuid, sizeof(all[i].uuid));
     }
     return all;
 }
@@ -257,8 +257,7 @@ static void publish(struct sampler *s)
         sb_reset(&page);
         write_page(s, /* without_pods= */ true, &page);
     }
-    size_t n_fresh = 0;
-    struct freshness *fresh = freshness_of(s, &n_fresh);
+    struct freshness *fresh = freshness_of(s);
     HOLD(&s->mu);
     free(s->text);
     free(s->fresh);
@@ -266,7 +265,7 @@ static void publish(struct sampler *s)
     s->text = page.overflow ? xstrdup("") : xmemdup(sb_str(&page), page.len + 1);
     s->left_out = left_out;
     s->fresh = fresh;
-    s->n_fresh = n_fresh;
+    s->n_fresh = s->node.n;
 }
 
 /* False: the turn was lost. */
@@ -275,7 +274,7 @@ static bool read_all(struct sampler *s, unsigned turn)
     auto_free struct telemetry_card *room = xmalloc(sizeof(*room));
     take_next(s);
     for (size_t i = 0; i < s->node.n; i++)
-        if (dcgm_page_has(&s->node.cards[i]) && !measure(s, turn, i, room))
+        if (!measure(s, turn, i, room))
             return false;
     take_next(s); /* pods may have gone meanwhile */
     publish(s);
@@ -429,6 +428,7 @@ struct sampler *sampler_free(struct sampler *s, int64_t grace_ms, bool *ret_aban
     free(s->samples);
     telemetry_node_done(&s->node);
     telemetry_node_done(&s->next);
+    counter_list_done(&s->neutral);
     free(s->text);
     free(s->fresh);
     (void)pthread_cond_destroy(&s->wake);

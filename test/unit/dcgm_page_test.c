@@ -8,6 +8,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/telemetry/dcgm_page.h"
+#include "nodeagent/telemetry/neutral_fields.h"
 
 /* Two cards: the first is whole, the second is cut into two GPU instances. */
 
@@ -233,12 +234,29 @@ Test(dcgm_page, counters_that_have_grown_large_stay_exact)
     expect_line("# TYPE DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION counter\n");
 }
 
-Test(dcgm_page, other_vendors_cards_and_unread_ones_are_not_there)
+Test(dcgm_page, other_vendors_cards_have_neutral_names_and_units)
+{
+    auto_counter_list struct counter_list neutral;
+    neutral_fields_list(&neutral);
+    node.cards[0].vendor = "metax";
+    cards[0].values.of[TELEMETRY_TEMPERATURE] = 40;
+    cards[0].values.of[TELEMETRY_UTILIZATION] = 25;
+    expect_page("");
+    page.neutral = &neutral;
+    hold(&node.cards[0].places[0], "team", "train");
+    static const char labels[] = "gpu=\"0\",UUID=\"GPU-0\",pci_bus_id=\"00000000:04:00.0\","
+                                 "modelName=\"NVIDIA H100\",vendor=\"metax\",hostname=\"n1\","
+                                 "container=\"main\",namespace=\"team\",pod=\"train\"";
+    auto_free char *utilization = xasprintf("cleave_gpu_utilization_ratio{%s} 0.25\n", labels);
+    auto_free char *temperature = xasprintf("cleave_gpu_temperature_celsius{%s} 40\n", labels);
+    expect_line(utilization);
+    expect_line(temperature);
+}
+
+Test(dcgm_page, a_card_that_was_never_read_is_not_there)
 {
     cards[0].values.of[TELEMETRY_TEMPERATURE] = 40;
-    cards[1].values.of[TELEMETRY_TEMPERATURE] = 50;
-    node.cards[0].vendor = "metax";
-    readings[1].card = NULL;
+    readings[0].card = NULL;
     expect_page("");
 }
 
