@@ -184,6 +184,7 @@ bench: ## Speed and size as ratios within one run (parts and counts: test/bench/
 	@hack/install-deps.sh --with-koordinator
 	@$(MAKE) -s VARIANT=release all build/release/test/bench/plugin_call
 	@$(MAKE) -s VARIANT=release bench-planner
+	@$(MAKE) -s VARIANT=release bench-scrape
 	@test/bench/bench.py
 
 # --- measures of the code and of its tests ---

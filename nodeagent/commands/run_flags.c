@@ -149,6 +149,29 @@ static const struct run_flags defaults = {
     .cgroup_root = "/sys/fs/cgroup",
 };
 
+#define TELEMETRY_INTERVAL_HELP                                                                    \
+    "seconds between two readings of what the cards measure, for the page /metrics/telemetry; "    \
+    "0: off"
+#define TELEMETRY_COUNTERS_HELP                                                                     \
+    "dcgm-exporter's file of counters: what the page has; absent: dcgm-exporter's default and the " \
+    "profiling fields"
+#define TELEMETRY_LABELS_HELP                                                                       \
+    "the spelling of labels: dcgm-exporter's (new), its releases' up to 4.8 (old), and with their " \
+    "--use-old-namespace (oldest)"
+#define TELEMETRY_OPTIONS(f, texts)                                                                \
+    {.name = "telemetry-interval",                                                                 \
+     .value = "N",                                                                                 \
+     .help = TELEMETRY_INTERVAL_HELP,                                                              \
+     .text = &(texts).telemetry},                                                                  \
+        {.name = "telemetry-counters",                                                             \
+         .value = "PATH",                                                                          \
+         .help = TELEMETRY_COUNTERS_HELP,                                                          \
+         .text = &(f).telemetry_counters},                                                         \
+    {                                                                                              \
+        .name = "telemetry-labels", .value = "new|old|oldest", .help = TELEMETRY_LABELS_HELP,      \
+        .text = &(texts).telemetry_labels                                                          \
+    }
+
 int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags_what *ret_what,
                     struct err *e)
 {
@@ -247,18 +270,7 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
          NULL},
         {"health-addr", 0, NULL, "ADDR", "/healthz and /readyz; empty: off", &f.health, NULL},
         {"metrics-addr", 0, NULL, "ADDR", "/metrics; empty: off", &f.metrics, NULL},
-        {"telemetry-interval", 0, NULL, "N",
-         "seconds between two readings of what the cards measure, for the page /metrics/telemetry; "
-         "0: off",
-         &texts.telemetry, NULL},
-        {"telemetry-counters", 0, NULL, "PATH",
-         "dcgm-exporter's file of counters: what the page has; absent: dcgm-exporter's default and "
-         "the profiling fields",
-         &f.telemetry_counters, NULL},
-        {"telemetry-labels", 0, NULL, "new|old|oldest",
-         "the spelling of labels: dcgm-exporter's (new), its releases' up to 4.8 (old), and with "
-         "their --use-old-namespace (oldest)",
-         &texts.telemetry_labels, NULL},
+        TELEMETRY_OPTIONS(f, texts),
         METRICS_ACCESS_OPTIONS(&f.access),
         LOG_OPTIONS(&f.log),
         {"help", 'h', NULL, NULL, "show this", NULL, &help},

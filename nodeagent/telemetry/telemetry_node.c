@@ -63,7 +63,7 @@ static void build_card(const struct gpu_card *card, const struct gpu_driver *dri
     to->index = card->index;
     to->minor = card->minor;
     add_place(to, -1, "");
-    for (unsigned i = 0; i < card->state.n; i++) {
+    for (unsigned i = 0; !card->unread && i < card->state.n; i++) {
         const struct mig_instance *m = &card->state.items[i];
         add_place(to, (int)m->gi_id,
                   m->profile == MIG_NO_PROFILE ? "unknown" : card->mig.profiles[m->profile].name);
@@ -115,7 +115,7 @@ static void list_devices(struct build *b, const struct gpu_card *card, size_t at
     (void)device_id(card, /* p= */ NULL, whole->id);
     whole->card = at;
     whole->gi_id = -1;
-    for (unsigned i = 0; i < card_parts(card); i++) {
+    for (unsigned i = 0; !card->unread && i < card_parts(card); i++) {
         const struct card_part part = card_part_at(card, i);
         struct device_place *d = XPUSH(b->devices, b->n_devices);
         (void)device_id(card, &part, d->id);
@@ -210,8 +210,8 @@ static int by_name(const void *a, const void *b)
     return order ? order : strcmp(x->container, y->container);
 }
 
-/* Joins the same container's entries; where the place is shared, those of the same pod. */
-static void join_holders(struct telemetry_place *p)
+/* Joins the same container's entries, or those of the same pod. */
+static void join_holders(struct telemetry_place *p, bool by_pod)
 {
     size_t n = 0;
     if (p->n_holders)
@@ -221,7 +221,7 @@ static void join_holders(struct telemetry_place *p)
         struct telemetry_holder *last = n ? &p->holders[n - 1] : NULL;
         bool same_pod = last && strcmp(last->ns, h->ns) == 0 && strcmp(last->pod, h->pod) == 0;
         bool same = same_pod && strcmp(last->container, h->container) == 0;
-        if (!same && !(same_pod && p->is_shared)) {
+        if (!same && !(same_pod && by_pod)) {
             p->holders[n++] = *h;
             continue;
         }
@@ -234,13 +234,14 @@ static void join_holders(struct telemetry_place *p)
     p->n_holders = n;
 }
 
+/* A place that several pods have is shared, however they came by it; what is one pod's is its own. */
 static void finish(struct telemetry_place *p)
 {
-    join_holders(p);
-    if (p->n_holders > 1 && !p->is_shared) {
-        p->is_shared = true;
-        join_holders(p);
-    }
+    join_holders(p, /* by_pod= */ p->is_shared);
+    if (p->n_holders < 2 || p->is_shared)
+        return;
+    join_holders(p, /* by_pod= */ true);
+    p->is_shared = p->n_holders > 1;
 }
 
 void telemetry_node_build(const struct node_state *s, const struct checkpoint *checkpoint,

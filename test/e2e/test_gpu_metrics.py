@@ -32,12 +32,12 @@ class Scraped:
         return found
 
 
-def scraped(host, what, good):
+def scraped(node, what, good):
     """The first page of which this holds."""
     pages = []
 
     def look():
-        code, text = serve(host.node.agent, PAGE)
+        code, text = serve(node.agent, PAGE)
         if code == 404:
             return False  # it does not listen yet
         assert code == 200, text
@@ -59,13 +59,13 @@ def test_a_pod_has_its_card_on_everything(host):
     host.kubelet.wait_offers(**{GPU: 2})
     pod = host.kubelet.admit("team", "train", {GPU: 1})
     (uuid,) = pod.devices[GPU]
-    page = scraped(host, "the pod on the page", lambda p: p.find("DCGM_FI_DEV_GPU_TEMP", UUID=uuid, pod="train"))
+    page = scraped(host.node, "the pod on the page", lambda p: p.find("DCGM_FI_DEV_GPU_TEMP", UUID=uuid, pod="train"))
     for metric in ("DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_GPU_UTIL"):
         assert len(page.find(metric, UUID=uuid, pod="train", namespace="team", container="main", hostname=host.node.name)) == 1, metric
         assert len(page.find(metric, pod=None)) == 1, f"{metric} of the other card"
     assert page.find("cleave_agent_telemetry_stale") == [0, 0]
     host.kubelet.end(pod)
-    scraped(host, "the pod to vanish", lambda p: not p.find("DCGM_FI_DEV_GPU_TEMP", pod="train"))
+    scraped(host.node, "the pod to vanish", lambda p: not p.find("DCGM_FI_DEV_GPU_TEMP", pod="train"))
 
 
 def test_instances_have_the_drivers_profile_and_their_pod(host):
@@ -74,11 +74,11 @@ def test_instances_have_the_drivers_profile_and_their_pod(host):
     host.cut({"1g.10gb": 2})
     host.kubelet.wait_offers(**{GPU: 1, SMALL: 2})
     host.kubelet.admit("team", "small", {SMALL: 1})
-    page = scraped(host, "the pod on the page", lambda p: p.find("DCGM_FI_DEV_FB_USED", pod="small"))
+    page = scraped(host.node, "the pod on the page", lambda p: p.find("DCGM_FI_DEV_FB_USED", pod="small"))
     assert len(page.find("DCGM_FI_DEV_FB_USED", GPU_I_PROFILE="1g.10gb")) == 2
     assert len(page.find("DCGM_FI_DEV_FB_USED", GPU_I_PROFILE="1g.10gb", pod="small")) == 1
     assert len(page.find("DCGM_FI_DEV_GPU_TEMP", UUID=host.node.uuid(), GPU_I_PROFILE=None)) == 1
-    scraped(host, "means of GPM", lambda p: len(p.find("DCGM_FI_PROF_SM_ACTIVE", GPU_I_PROFILE="1g.10gb")) == 2)
+    scraped(host.node, "means of GPM", lambda p: len(p.find("DCGM_FI_PROF_SM_ACTIVE", GPU_I_PROFILE="1g.10gb")) == 2)
 
 
 def test_a_shared_card_is_told_apart_by_process_and_adds_up(host):
@@ -99,7 +99,7 @@ def test_a_shared_card_is_told_apart_by_process_and_adds_up(host):
     def used(page, **labels):
         return page.find("DCGM_FI_DEV_FB_USED", UUID=uuid, **labels)
 
-    page = scraped(host, "what both use", lambda p: used(p, pod="a") == [1000] and used(p, pod="b") == [3000])
+    page = scraped(host.node, "what both use", lambda p: used(p, pod="a") == [1000] and used(p, pod="b") == [3000])
     assert len(used(page, pod=None)) == 1
     assert sum(used(page)) + sum(page.find("DCGM_FI_DEV_FB_FREE", UUID=uuid)) + sum(page.find("DCGM_FI_DEV_FB_RESERVED", UUID=uuid)) == 81559
     assert page.find("DCGM_FI_DEV_GPU_TEMP", UUID=uuid, pod=None) and len(page.find("DCGM_FI_DEV_GPU_TEMP", UUID=uuid)) == 1
@@ -108,18 +108,18 @@ def test_a_shared_card_is_told_apart_by_process_and_adds_up(host):
 def test_a_call_that_hangs_leaves_the_last_values_as_stale_ones(host):
     host.start(telemetry_interval=1)
     first, second = host.node.uuid(0), host.node.uuid(1)
-    scraped(host, "values", lambda p: len(p.find("DCGM_FI_DEV_POWER_USAGE")) == 2)
+    scraped(host.node, "values", lambda p: len(p.find("DCGM_FI_DEV_POWER_USAGE")) == 2)
     host.node.ctl("fault", "add", "--call", "nvmlDeviceGetPowerUsage", "--nth", 0, "--gpu", 0, "--action", "hang:600")
-    page = scraped(host, "stale values", lambda p: p.find("cleave_agent_telemetry_stale", UUID=first) == [1])
+    page = scraped(host.node, "stale values", lambda p: p.find("cleave_agent_telemetry_stale", UUID=first) == [1])
     assert len(page.find("DCGM_FI_DEV_POWER_USAGE", UUID=first)) == 1
-    scraped(host, "the other card to go on", lambda p: p.find("cleave_agent_telemetry_stale", UUID=second) == [0] and p.find("cleave_agent_telemetry_stale", UUID=first) == [1])
+    scraped(host.node, "the other card to go on", lambda p: p.find("cleave_agent_telemetry_stale", UUID=second) == [0] and p.find("cleave_agent_telemetry_stale", UUID=first) == [1])
 
 
 def test_a_file_of_counters_and_old_labels(host):
     counters = host.node.folder / "counters.csv"
     counters.write_text("# mine\nDCGM_FI_DEV_GPU_TEMP, gauge, Heat\nDCGM_EXP_XID_ERRORS_COUNT, counter, Xids\n")
     host.start(telemetry_interval=1, telemetry_counters=counters, telemetry_labels="oldest")
-    page = scraped(host, "values", lambda p: p.find("DCGM_FI_DEV_GPU_TEMP", uuid=host.node.uuid(), Hostname=host.node.name))
+    page = scraped(host.node, "values", lambda p: p.find("DCGM_FI_DEV_GPU_TEMP", uuid=host.node.uuid(), Hostname=host.node.name))
     assert {n for n in page.families if n.startswith("DCGM")} == {"DCGM_FI_DEV_GPU_TEMP"}
     assert "DCGM_FI_DRIVER_VERSION" not in page.text
     assert "Passed over a line of the file of counters" in host.node.agent.text()
@@ -132,9 +132,20 @@ def test_what_the_page_has_is_told(host):
     counters = host.node.folder / "counters.csv"
     counters.write_text("".join(f"{name}, {kind}, x\n" for name, kind in told.items() if name.startswith("DCGM")))
     host.start(telemetry_interval=1, telemetry_counters=counters)
-    page = scraped(host, "means", lambda p: p.find("DCGM_FI_PROF_SM_ACTIVE"))
+    page = scraped(host.node, "means", lambda p: p.find("DCGM_FI_PROF_SM_ACTIVE"))
     assert {n: family[0] for n, family in page.families.items()}.items() <= told.items()
     assert "Passed over a line" not in host.node.agent.text()
+
+
+def test_metax_cards_have_neutral_names(rig):
+    node = rig.node({"h100-80": 1, "c500": 1}, start=False)
+    node.start(telemetry_interval=1)
+    page = scraped(node, "values", lambda p: p.find("cleave_gpu_temperature_celsius"))
+    told = set(re.findall(r"`(cleave_gpu_\w+)`", (ROOT / "docs" / "gpu-metrics.md").read_text()))
+    assert {n for n in page.families if n.startswith("cleave_gpu_")} == told
+    assert len(page.find("cleave_gpu_memory_used_bytes", vendor="metax", hostname=node.name)) == 1
+    assert len(page.find("DCGM_FI_DEV_GPU_TEMP")) == 1
+    assert len(page.find("cleave_agent_telemetry_stale")) == 2
 
 
 def test_without_an_interval_there_is_no_page(host):

@@ -164,6 +164,22 @@ Test(telemetry_node, containers_of_one_pod_on_a_shared_card_cannot_be_told_apart
     expect(A ": shared train/=u1\n");
 }
 
+Test(telemetry_node, a_card_of_two_containers_is_their_pods_own)
+{
+    hold(A, "train", "first");
+    hold(A, "train", "second");
+    expect(A ": train/=?\n");
+    hold(A, "eval", "main");
+    expect(A ": shared eval/main=? train/=?\n");
+}
+
+Test(telemetry_node, of_a_card_that_was_never_read_the_instances_are_not_known)
+{
+    views[1].card.unread = true;
+    build();
+    cr_expect_eq(node.cards[1].n_places, 1);
+}
+
 Test(telemetry_node, a_share_is_on_its_card)
 {
     static char uid[] = "u7", container[] = "main";
