@@ -55,8 +55,9 @@ $(B)/test/unit/nvml_test: $(B)/test/unit/nvml_old.so | sim
 $(B)/test/unit/mxsml_test: $(B)/test/unit/mxsml_mad.so
 $(B)/test/unit/mxsml_mad.so: test/unit/mxsml_mad.h test/unit/mad_bytes.h
 # A library gone mad that is part of the program: what it exports is found there.
-$(B)/test/unit/nvml_mad_test $(B)/test/fuzz/nvml_fuzz: $(B)/test/unit/nvml_mad.o
-$(B)/test/unit/nvml_mad_test $(B)/test/fuzz/nvml_fuzz: LDFLAGS += -rdynamic $(B)/test/unit/nvml_mad.o
+NVML_MAD := $(B)/test/unit/nvml_mad.o $(B)/test/unit/nvml_mad_telemetry.o
+$(B)/test/unit/nvml_mad_test $(B)/test/fuzz/nvml_fuzz: $(NVML_MAD)
+$(B)/test/unit/nvml_mad_test $(B)/test/fuzz/nvml_fuzz: LDFLAGS += -rdynamic $(NVML_MAD)
 $(B)/test/fuzz/mxsml_fuzz: $(B)/test/unit/mxsml_mad.o
 $(B)/test/fuzz/mxsml_fuzz: LDFLAGS += -rdynamic $(B)/test/unit/mxsml_mad.o
 $(B)/test/unit/gpu_labels_test $(B)/test/unit/mxsml_test $(B)/test/unit/gpu_all_test $(B)/test/unit/nvml_telemetry_test $(B)/test/unit/mxsml_telemetry_test: | sim

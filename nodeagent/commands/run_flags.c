@@ -29,7 +29,7 @@ static int parse_resources(const char *word, int *ret, struct err *e)
 }
 
 /* By enum dcgm_labels. */
-static const char *const labels_names[] = {"new", "old", "oldest", NULL};
+static const char *const labels_names[] = {"old", "new", "oldest", NULL};
 
 static int parse_labels(const char *word, enum dcgm_labels *ret, struct err *e)
 {
@@ -39,7 +39,7 @@ static int parse_labels(const char *word, enum dcgm_labels *ret, struct err *e)
             return 0;
         }
     }
-    return err_set(e, ERR_INVALID, "--telemetry-labels must be new, old or oldest, not \"%s\"",
+    return err_set(e, ERR_INVALID, "--telemetry-labels must be old, new or oldest, not \"%s\"",
                    word);
 }
 
@@ -155,8 +155,8 @@ static const struct run_flags defaults = {
 #define TELEMETRY_COUNTERS_HELP                                                                     \
     "dcgm-exporter's file of counters: what the page has; absent: dcgm-exporter's default and the " \
     "profiling fields"
-#define TELEMETRY_LABELS_HELP                                                                       \
-    "the spelling of labels: dcgm-exporter's (new), its releases' up to 4.8 (old), and with their " \
+#define TELEMETRY_LABELS_HELP                                                                         \
+    "the spelling of labels: dcgm-exporter's releases' up to 4.8 (old), later ones' (new), and with " \
     "--use-old-namespace (oldest)"
 #define TELEMETRY_OPTIONS(f, texts)                                                                \
     {.name = "telemetry-interval",                                                                 \
@@ -168,7 +168,7 @@ static const struct run_flags defaults = {
          .help = TELEMETRY_COUNTERS_HELP,                                                          \
          .text = &(f).telemetry_counters},                                                         \
     {                                                                                              \
-        .name = "telemetry-labels", .value = "new|old|oldest", .help = TELEMETRY_LABELS_HELP,      \
+        .name = "telemetry-labels", .value = "old|new|oldest", .help = TELEMETRY_LABELS_HELP,      \
         .text = &(texts).telemetry_labels                                                          \
     }
 
@@ -181,7 +181,7 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
                           .settle = "60",
                           .koordinator_shares = "off",
                           .telemetry = "15",
-                          .telemetry_labels = labels_names[DCGM_LABELS_NEW]};
+                          .telemetry_labels = labels_names[DCGM_LABELS_OLD]};
     bool help = false;
     struct run_flags f = defaults;
     const struct option_def defs[] = {

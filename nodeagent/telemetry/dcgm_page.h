@@ -14,8 +14,8 @@
 
 /* How labels are spelled. */
 enum dcgm_labels {
-    DCGM_LABELS_NEW,    /* hostname: since May 2026 */
     DCGM_LABELS_OLD,    /* Hostname: releases up to 4.5.3-4.8.2 */
+    DCGM_LABELS_NEW,    /* hostname: since May 2026 */
     DCGM_LABELS_OLDEST, /* and uuid, pod_name, …: with their --use-old-namespace */
 };
 

@@ -61,7 +61,7 @@ def test_a_pod_has_its_card_on_everything(host):
     (uuid,) = pod.devices[GPU]
     page = scraped(host.node, "the pod on the page", lambda p: p.find("DCGM_FI_DEV_GPU_TEMP", UUID=uuid, pod="train"))
     for metric in ("DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_GPU_UTIL"):
-        assert len(page.find(metric, UUID=uuid, pod="train", namespace="team", container="main", hostname=host.node.name)) == 1, metric
+        assert len(page.find(metric, UUID=uuid, pod="train", namespace="team", container="main", Hostname=host.node.name)) == 1, metric
         assert len(page.find(metric, pod=None)) == 1, f"{metric} of the other card"
     assert page.find("cleave_agent_telemetry_stale") == [0, 0]
     host.kubelet.end(pod)
@@ -143,7 +143,7 @@ def test_metax_cards_have_neutral_names(rig):
     page = scraped(node, "values", lambda p: p.find("cleave_gpu_temperature_celsius"))
     told = set(re.findall(r"`(cleave_gpu_\w+)`", (ROOT / "docs" / "gpu-metrics.md").read_text()))
     assert {n for n in page.families if n.startswith("cleave_gpu_")} == told
-    assert len(page.find("cleave_gpu_memory_used_bytes", vendor="metax", hostname=node.name)) == 1
+    assert len(page.find("cleave_gpu_memory_used_bytes", vendor="metax", Hostname=node.name)) == 1
     assert len(page.find("DCGM_FI_DEV_GPU_TEMP")) == 1
     assert len(page.find("cleave_agent_telemetry_stale")) == 2
 

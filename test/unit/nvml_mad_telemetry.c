@@ -1,58 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a library gone mad measures: the end of nvml_mad.c, whose words these functions use.
- */
-#pragma once
+/* What NVIDIA's library gone mad (nvml_mad.c) measures, and its limits of memory. */
+#include <stdbool.h>
 
+#include "test/unit/nvml_mad.h"
+
+static bool is_mad(void)
+{
+    return nvml_mad_is("measures");
+}
+
+#define MAD(name, args)                                                                            \
+    nvml_ret name args;                                                                            \
+    nvml_ret name args
+
+/* Of each card the same. */
 #define MAD_NUMBER(name, args, sane)                                                               \
     MAD(name, args)                                                                                \
     {                                                                                              \
         (void)d;                                                                                   \
-        *ret = is("measures") ? 4000000000U : (sane);                                              \
-        mad_touch(ret, sizeof(*ret));                                                              \
-        return answer(NVML_SUCCESS);                                                               \
+        *ret = is_mad() ? 4000000000U : (sane);                                                    \
+        return nvml_mad_answer(NVML_SUCCESS, ret, sizeof(*ret));                                   \
     }
 
 MAD_NUMBER(nvmlDeviceGetPowerUsage, (nvml_device d, unsigned *ret), 70000)
 MAD_NUMBER(nvmlDeviceGetPerformanceState, (nvml_device d, unsigned *ret), 0)
 MAD_NUMBER(nvmlDeviceGetCurrentClocksEventReasons, (nvml_device d, unsigned long long *ret), 1)
-MAD_NUMBER(nvmlDeviceGetMaxMigDeviceCount, (nvml_device d, unsigned *ret),
-           number_of(d) == 1 ? 7 : 0)
+MAD_NUMBER(nvmlDeviceGetMaxMigDeviceCount, (nvml_device d, unsigned *ret), d == (void *)1 ? 7 : 0)
 MAD_NUMBER(nvmlDeviceGetGpuInstanceId, (nvml_device d, unsigned *ret), 7)
 
 MAD(nvmlDeviceGetTemperature, (nvml_device d, unsigned sensor, unsigned *ret))
 {
     (void)d;
     (void)sensor;
-    *ret = is("measures") ? 4000000000U : 34;
-    mad_touch(ret, sizeof(*ret));
-    return answer(NVML_SUCCESS);
+    *ret = is_mad() ? 4000000000U : 34;
+    return nvml_mad_answer(NVML_SUCCESS, ret, sizeof(*ret));
 }
 
 MAD(nvmlDeviceGetUtilizationRates, (nvml_device d, struct nvml_utilization *ret))
 {
     (void)d;
-    *ret = (struct nvml_utilization){.gpu = is("measures") ? 4000 : 50,
-                                     .memory = is("measures") ? 4000 : 20};
-    mad_touch(ret, sizeof(*ret));
-    return answer(NVML_SUCCESS);
+    *ret = (struct nvml_utilization){.gpu = is_mad() ? 4000 : 50, .memory = is_mad() ? 4000 : 20};
+    return nvml_mad_answer(NVML_SUCCESS, ret, sizeof(*ret));
 }
 
 MAD(nvmlDeviceGetMemoryInfo_v2, (nvml_device d, struct nvml_memory_v2 *ret))
 {
     (void)d;
     ret->total = 40ULL << 30;
-    ret->used = is("measures") ? 41ULL << 30 : 0;
+    ret->used = is_mad() ? 41ULL << 30 : 0;
     ret->free = ret->total;
-    mad_touch(ret, sizeof(*ret));
-    return answer(NVML_SUCCESS);
+    return nvml_mad_answer(NVML_SUCCESS, ret, sizeof(*ret));
 }
 
 MAD(nvmlDeviceGetMigDeviceHandleByIndex, (nvml_device d, unsigned index, nvml_device *ret))
 {
     (void)d;
-    *ret = handle(MIG_DEVICE + index);
-    return answer(index == 0 || is("measures") ? NVML_SUCCESS : NVML_NOT_FOUND);
+    *ret = (void *)(1000UL + index);
+    return nvml_mad_answer(index == 0 || is_mad() ? NVML_SUCCESS : NVML_NOT_FOUND, NULL, 0);
 }
 
 MAD(nvmlDeviceGetProcessUtilization,
@@ -62,11 +66,10 @@ MAD(nvmlDeviceGetProcessUtilization,
     (void)d;
     (void)since;
     list[0] = (struct nvml_process_sample){.pid = 77, .timeStamp = 1, .smUtil = 20};
-    if (is("measures"))
+    if (is_mad())
         list[0].smUtil = 4000;
-    mad_touch(list, sizeof(*list));
-    *n = mad_number(1);
-    return answer(*n > room ? NVML_INSUFFICIENT_SIZE : NVML_SUCCESS);
+    *n = nvml_mad_number(1);
+    return nvml_mad_answer(*n > room ? NVML_INSUFFICIENT_SIZE : NVML_SUCCESS, list, sizeof(*list));
 }
 
 /* ---- GPM: one sample for all ---- */
@@ -75,26 +78,26 @@ MAD(nvmlGpmQueryDeviceSupport, (nvml_device d, struct nvml_gpm_support *ret))
 {
     (void)d;
     ret->isSupportedDevice = 1;
-    return answer(NVML_SUCCESS);
+    return nvml_mad_answer(NVML_SUCCESS, NULL, 0);
 }
 
 MAD(nvmlGpmSampleAlloc, (nvml_gpm_sample * ret))
 {
-    *ret = mad_byte() < 240 ? handle(1) : NULL;
-    return answer(NVML_SUCCESS);
+    *ret = nvml_mad_number(1) ? (void *)1 : NULL;
+    return nvml_mad_answer(NVML_SUCCESS, NULL, 0);
 }
 
 MAD(nvmlGpmSampleFree, (nvml_gpm_sample sample))
 {
     (void)sample;
-    return answer(NVML_SUCCESS);
+    return nvml_mad_answer(NVML_SUCCESS, NULL, 0);
 }
 
 MAD(nvmlGpmSampleGet, (nvml_device d, nvml_gpm_sample sample))
 {
     (void)d;
     (void)sample;
-    return answer(NVML_SUCCESS);
+    return nvml_mad_answer(NVML_SUCCESS, NULL, 0);
 }
 
 MAD(nvmlGpmMigSampleGet, (nvml_device d, unsigned gi, nvml_gpm_sample sample))
@@ -107,8 +110,22 @@ MAD(nvmlGpmMetricsGet, (struct nvml_gpm_metrics * get))
 {
     for (unsigned i = 0; i < get->numMetrics; i++) {
         get->metrics[i].nvmlReturn = NVML_SUCCESS;
-        get->metrics[i].value = is("measures") ? -1e300 : 50;
-        mad_touch(&get->metrics[i], sizeof(get->metrics[i]));
+        get->metrics[i].value = is_mad() ? -1e300 : 50;
     }
-    return answer(NVML_SUCCESS);
+    return nvml_mad_answer(NVML_SUCCESS, get->metrics, get->numMetrics * sizeof(*get->metrics));
+}
+
+/* ---- limits ---- */
+
+MAD(nvmlDeviceSetMemoryLimits_v1, (nvml_device d, struct nvml_limits_set *limits))
+{
+    (void)d;
+    return nvml_mad_answer(NVML_SUCCESS, limits, sizeof(*limits));
+}
+
+MAD(nvmlDeviceGetMemoryLimits_v1, (nvml_device d, struct nvml_limits_get *ret))
+{
+    (void)d;
+    ret->hardLimit = 1ULL << 30;
+    return nvml_mad_answer(NVML_SUCCESS, ret, sizeof(*ret));
 }
