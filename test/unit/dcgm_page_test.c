@@ -92,7 +92,8 @@ static void set_up(void)
     page = (struct dcgm_page){.node = &node,
                               .readings = readings,
                               .counters = &counters,
-                              .host = "n1"};
+                              .host = "n1",
+                              .labels = DCGM_LABELS_NEW};
     out = SB_INIT(ROOM);
 }
 
