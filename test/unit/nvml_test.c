@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/gpu/gpu.h"
+#include "nodeagent/gpu/telemetry.h"
 #include "nodeagent/vendor/nvidia/nvml_open.h"
 
 /*
@@ -976,4 +978,9 @@ Test(nvml, driver_with_old_names_and_structs_alone_is_understood)
     auto_err struct err e = {0};
     cr_expect_eq(g->ops->gi_destroy(g, c->uuid, 1, &e), -ERR_INVALID);
     cr_expect(strstr(err_msg(&e), "nvmlDeviceGetGpuInstanceById"), "%s", err_msg(&e));
+    struct telemetry_card measured;
+    cr_assert_eq(g->ops->measure(g, c->uuid, &measured, NULL), 0);
+    cr_expect_gt(measured.values.of[TELEMETRY_MEMORY_TOTAL], 0);
+    cr_expect(isnan(measured.values.of[TELEMETRY_MEMORY_RESERVED]));
+    cr_expect(isnan(measured.values.of[TELEMETRY_POWER]));
 }
