@@ -13,7 +13,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 VENDORS := $(patsubst nodeagent/%/,%,$(wildcard nodeagent/vendor/*/))
 # The order is the order of the layers, top first (hack/check-layers.sh).
-LIB_DIRS := scheduler reconcilers reconcilers/records controller $(addprefix nodeagent/,commands loop report audit \
+LIB_DIRS := scheduler reconcilers reconcilers/records controller $(addprefix nodeagent/,commands loop report audit telemetry \
     slots offer health change mode kubelet cdi vendor $(VENDORS)) runtime $(addprefix nodeagent/,arbiter container gpu) service kubeclient interop partition api base
 # Linked into tests only.
 TEST_DIRS := kubeclient/fake

@@ -24,7 +24,7 @@ struct option_def {
     bool *on; /* target of a switch; NULL: `text` is */
 };
 
-#define OPTIONS_MAX 48
+#define OPTIONS_MAX 64
 
 /* Flags may stand before and after operands. operands gets up to max pointers into argv (all
  * borrowed). ERR_INVALID: unknown flag, missing value, too many operands. */

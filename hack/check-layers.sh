@@ -32,11 +32,12 @@ declare -A may_include=(
     [child/watch]="nodeagent/commands"
 
     [nodeagent/main.c]="nodeagent/commands service base"
-    [nodeagent/commands]="nodeagent/loop nodeagent/slots nodeagent/report nodeagent/offer nodeagent/change nodeagent/mode nodeagent/vendor
+    [nodeagent/commands]="nodeagent/loop nodeagent/telemetry nodeagent/slots nodeagent/report nodeagent/offer nodeagent/change nodeagent/mode nodeagent/vendor
         nodeagent/gpu service kubeclient interop partition api base"
-    [nodeagent/loop]="nodeagent/report nodeagent/audit nodeagent/slots nodeagent/offer nodeagent/health nodeagent/change nodeagent/mode
+    [nodeagent/loop]="nodeagent/report nodeagent/telemetry nodeagent/audit nodeagent/slots nodeagent/offer nodeagent/health nodeagent/change nodeagent/mode
         nodeagent/kubelet nodeagent/cdi nodeagent/container nodeagent/gpu service kubeclient partition api base"
     [nodeagent/report]="nodeagent/offer nodeagent/change nodeagent/mode nodeagent/gpu service interop partition api base"
+    [nodeagent/telemetry]="nodeagent/offer nodeagent/mode nodeagent/kubelet nodeagent/gpu service base"
     [nodeagent/audit]="nodeagent/slots nodeagent/offer nodeagent/change nodeagent/container nodeagent/gpu limiter/region.h api base"
     [nodeagent/slots]="nodeagent/offer nodeagent/change nodeagent/mode nodeagent/cdi nodeagent/arbiter nodeagent/container nodeagent/gpu limiter/region.h service interop kubeclient partition api base"
     [nodeagent/offer]="nodeagent/health nodeagent/change nodeagent/mode nodeagent/kubelet nodeagent/cdi nodeagent/vendor nodeagent/container nodeagent/gpu partition api base"
@@ -87,6 +88,7 @@ declare -A may_see=(
     [nodeagent/commands]="jansson.h openssl/evp.h"
     [nodeagent/loop]="jansson.h"
     [nodeagent/report]="jansson.h"
+    [nodeagent/telemetry]=""
     [nodeagent/audit]=""
     [nodeagent/slots]="jansson.h"
     [nodeagent/offer]="jansson.h"

@@ -168,6 +168,16 @@ $(B)/test/bench/arbiter_bench: $(B)/test/bench/arbiter_bench.o $(TEST_LIBS)
 bench-arbiter: $(B)/test/bench/arbiter_bench ## Turns on cards: what 16 contended ones cost the agent
 	@$<
 
+# --- telemetry ---
+
+$(B)/test/bench/scrape_bench: $(B)/test/bench/scrape_bench.o $(TEST_LIBS)
+	@echo "  LINK    $@"
+	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -o $@
+
+.PHONY: bench-scrape
+bench-scrape: $(B)/test/bench/scrape_bench ## Telemetry of 16 cards with 7 instances: a scrape, a reading, memory
+	@$<
+
 ##@ Measure
 
 .PHONY: bench
@@ -175,6 +185,7 @@ bench: ## Speed and size as ratios within one run (parts and counts: test/bench/
 	@hack/install-deps.sh --with-koordinator
 	@$(MAKE) -s VARIANT=release all build/release/test/bench/plugin_call
 	@$(MAKE) -s VARIANT=release bench-planner
+	@$(MAKE) -s VARIANT=release bench-scrape
 	@test/bench/bench.py
 
 # --- measures of the code and of its tests ---

@@ -16,6 +16,7 @@
 #include "nodeagent/commands/limiter_install.h"
 #include "nodeagent/commands/run_flags.h"
 #include "nodeagent/commands/runtime_install.h"
+#include "nodeagent/commands/telemetry.h"
 #include "nodeagent/loop/agent.h"
 #include "nodeagent/loop/agent_liveness.h"
 #include "nodeagent/loop/own_device.h"
@@ -31,6 +32,7 @@
 enum {
     MAX_THREADS = 8,
     WORKER_GRACE_MS = 5000,
+    TELEMETRY_GRACE_MS = 2000,
 };
 
 /* Timeout of a request to the API server. All are small, and nothing is published until one has
@@ -66,6 +68,7 @@ struct process {
     struct status_writer *status_writer;
     struct recorder *recorder;
     struct metrics *metrics;
+    struct telemetry telemetry;
     struct kubelet_link *kubelet;
     struct pod_reader *pods;
     struct cdi_slots *cdi_slots;
@@ -183,8 +186,7 @@ static int open_hardware(struct process *p, const struct run_flags *f, struct er
                                      .call_deadline_ms = f->call_deadline_ms,
                                      .park_ms = f->resync_ms};
     TRY(worker_new(gpu, &w, &p->worker, e));
-    gpu = NULL;
-    return 0;
+    return telemetry_open(f, TAKE(gpu), &p->telemetry, e);
 }
 
 static int connect_cluster(struct process *p, const struct run_flags *f, uint64_t seed,
@@ -300,6 +302,7 @@ static int make_agent(struct process *p, const struct run_flags *f, uint64_t see
         .status_writer = p->status_writer,
         .recorder = p->recorder,
         .metrics = p->metrics,
+        .telemetry = p->telemetry.sampler,
         .beat = heartbeat_add(p->beats, "loop", LOOP_HANG_MS),
         .health = p->health,
         .clk = clock_real(),
@@ -396,10 +399,14 @@ static int serve_until_signal(struct process *p, const sigset_t *signals)
 static bool process_done(struct process *p)
 {
     bool abandoned = false;
+    p->telemetry.sampler = sampler_free(p->telemetry.sampler, TELEMETRY_GRACE_MS, &abandoned);
+    if (abandoned)
+        return true;
     p->worker = worker_free(p->worker, WORKER_GRACE_MS, &abandoned);
     if (abandoned)
         return true; /* if its call returns after all, its job needs the rest, and the lock */
     p->http = http_server_free(p->http);
+    counter_list_done(&p->telemetry.counters);
     p->gate = access_gate_free(p->gate);
     p->agent = agent_free(p->agent);
     p->koordinator = koord_infos_free(p->koordinator);
@@ -426,8 +433,10 @@ static int open_http(struct process *p, const struct run_flags *f, struct err *e
 {
     const struct http_route health[] = {{"/healthz", agent_liveness_page, .arg = &p->liveness},
                                         {"/readyz", get_ready, .arg = p->agent}};
-    const struct http_route metrics[] = {{"/metrics", metrics_page, .arg = p->metrics}};
-    static struct http_route routes[3]; /* borrowed by the server for its life */
+    const struct http_route metrics[] = {{"/metrics", metrics_page, .arg = p->metrics},
+                                         {TELEMETRY_PATH, sampler_page,
+                                          .arg = p->telemetry.sampler}};
+    static struct http_route routes[4]; /* borrowed by the server for its life */
     memcpy(routes, health, sizeof(health));
     memcpy(&routes[2], metrics, sizeof(metrics));
     bool token = false;
@@ -437,7 +446,7 @@ static int open_http(struct process *p, const struct run_flags *f, struct err *e
     const struct http_listener listeners[] = {{.addr = f->health, .routes = routes, .n_routes = 2},
                                               {.addr = f->metrics,
                                                .routes = &routes[2],
-                                               .n_routes = 1,
+                                               .n_routes = p->telemetry.sampler ? 2 : 1,
                                                .gate = p->gate,
                                                .tls = f->access.tls}};
     return http_server_new(listeners, ARRAY_LEN(listeners), p->metrics, &p->http, e);

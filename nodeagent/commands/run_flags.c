@@ -28,9 +28,25 @@ static int parse_resources(const char *word, int *ret, struct err *e)
                    word);
 }
 
+/* By enum dcgm_labels. */
+static const char *const labels_names[] = {"old", "new", "oldest", NULL};
+
+static int parse_labels(const char *word, enum dcgm_labels *ret, struct err *e)
+{
+    for (unsigned i = 0; labels_names[i]; i++) {
+        if (strcmp(labels_names[i], word) == 0) {
+            *ret = (enum dcgm_labels)i;
+            return 0;
+        }
+    }
+    return err_set(e, ERR_INVALID, "--telemetry-labels must be old, new or oldest, not \"%s\"",
+                   word);
+}
+
 /* Numbers and words as they were given. */
 struct texts {
     const char *resources, *resync, *call_deadline, *settle, *koordinator_shares;
+    const char *telemetry, *telemetry_labels;
 };
 
 static int read_seconds(const char *flag, const char *text, int64_t *ret_ms, struct err *e)
@@ -38,6 +54,13 @@ static int read_seconds(const char *flag, const char *text, int64_t *ret_ms, str
     TRY(options_number(flag, text, 1, 86400, ret_ms, e));
     *ret_ms *= 1000;
     return 0;
+}
+
+static int check_telemetry(struct run_flags *f, const struct texts *t, struct err *e)
+{
+    TRY(options_number("telemetry-interval", t->telemetry, 0, 3600, &f->telemetry_ms, e));
+    f->telemetry_ms *= 1000;
+    return parse_labels(t->telemetry_labels, &f->telemetry_labels, e);
 }
 
 static int check_flags(struct run_flags *f, const struct texts *t, struct err *e)
@@ -49,6 +72,7 @@ static int check_flags(struct run_flags *f, const struct texts *t, struct err *e
     TRY(read_seconds("health-settle-seconds", t->settle, &f->settle_ms, e));
     TRY(options_number("call-deadline-ms", t->call_deadline, 100, 3600000, &f->call_deadline_ms,
                        e));
+    TRY(check_telemetry(f, t, e));
     bool token = false;
     TRY(listen_socket_check_addr("health-addr", f->health, e));
     TRY(listen_socket_check_addr("metrics-addr", f->metrics, e));
@@ -125,6 +149,29 @@ static const struct run_flags defaults = {
     .cgroup_root = "/sys/fs/cgroup",
 };
 
+#define TELEMETRY_INTERVAL_HELP                                                                    \
+    "seconds between two readings of what the cards measure, for the page /metrics/telemetry; "    \
+    "0: off"
+#define TELEMETRY_COUNTERS_HELP                                                                     \
+    "dcgm-exporter's file of counters: what the page has; absent: dcgm-exporter's default and the " \
+    "profiling fields"
+#define TELEMETRY_LABELS_HELP                                                                         \
+    "the spelling of labels: dcgm-exporter's releases' up to 4.8 (old), later ones' (new), and with " \
+    "--use-old-namespace (oldest)"
+#define TELEMETRY_OPTIONS(f, texts)                                                                \
+    {.name = "telemetry-interval",                                                                 \
+     .value = "N",                                                                                 \
+     .help = TELEMETRY_INTERVAL_HELP,                                                              \
+     .text = &(texts).telemetry},                                                                  \
+        {.name = "telemetry-counters",                                                             \
+         .value = "PATH",                                                                          \
+         .help = TELEMETRY_COUNTERS_HELP,                                                          \
+         .text = &(f).telemetry_counters},                                                         \
+    {                                                                                              \
+        .name = "telemetry-labels", .value = "old|new|oldest", .help = TELEMETRY_LABELS_HELP,      \
+        .text = &(texts).telemetry_labels                                                          \
+    }
+
 int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags_what *ret_what,
                     struct err *e)
 {
@@ -132,7 +179,9 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
                           .resync = "30",
                           .call_deadline = "30000",
                           .settle = "60",
-                          .koordinator_shares = "off"};
+                          .koordinator_shares = "off",
+                          .telemetry = "15",
+                          .telemetry_labels = labels_names[DCGM_LABELS_OLD]};
     bool help = false;
     struct run_flags f = defaults;
     const struct option_def defs[] = {
@@ -221,6 +270,7 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
          NULL},
         {"health-addr", 0, NULL, "ADDR", "/healthz and /readyz; empty: off", &f.health, NULL},
         {"metrics-addr", 0, NULL, "ADDR", "/metrics; empty: off", &f.metrics, NULL},
+        TELEMETRY_OPTIONS(f, texts),
         METRICS_ACCESS_OPTIONS(&f.access),
         LOG_OPTIONS(&f.log),
         {"help", 'h', NULL, NULL, "show this", NULL, &help},

@@ -8,6 +8,7 @@
 
 #include "nodeagent/commands/host.h"
 #include "nodeagent/offer/plugin_config.h"
+#include "nodeagent/telemetry/dcgm_page.h"
 #include "service/metrics_access.h"
 
 /*
@@ -34,6 +35,9 @@ struct run_flags {
     const char *mps_root, *mps_control, *device_infos;
     const char *limiter_folder, *library_folder, *share_folder, *cgroup_root;
     bool koordinator_shares;
+    int64_t telemetry_ms;           /* 0: off */
+    const char *telemetry_counters; /* a file; NULL: the built-in list */
+    enum dcgm_labels telemetry_labels;
     struct metrics_access access;
     struct log_options log;
 };

@@ -27,6 +27,7 @@ static void init_reporting(struct agent *a)
         .slots = d->slots,
         .writes_slot_files = d->cdi_slots,
         .metrics = a->metrics,
+        .telemetry = d->telemetry,
         .version = d->version,
         .events = &a->events,
         .seed = d->seed,

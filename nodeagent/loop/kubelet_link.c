@@ -404,21 +404,24 @@ const struct neighbours *kubelet_link_neighbours(const struct kubelet_link *k)
     return holders_watch_neighbours(k->holders);
 }
 
+const struct checkpoint *kubelet_link_checkpoint(const struct kubelet_link *k)
+{
+    return holders_watch_checkpoint(k->holders);
+}
+
 const struct outdated_grants *kubelet_link_outdated(struct kubelet_link *k)
 {
-    const struct checkpoint *checkpoint = holders_watch_checkpoint(k->holders);
+    const struct checkpoint *checkpoint = kubelet_link_checkpoint(k);
     outdated_grants_done(&k->outdated);
     if (!k->plugin) /* the answers are another plugin's */
         return &k->outdated;
     if (!k->offered || !k->driver || !checkpoint)
         return NULL;
-    const struct outdated_facts facts = {
-        .table = &k->table,
-        .nodes = &k->driver->nodes,
-        .checkpoint = checkpoint,
-        .holders = holders_watch_get(k->holders),
-        .marks_count = k->marks_count,
-    };
+    const struct outdated_facts facts = {.table = &k->table,
+                                         .nodes = &k->driver->nodes,
+                                         .checkpoint = checkpoint,
+                                         .holders = holders_watch_get(k->holders),
+                                         .marks_count = k->marks_count};
     outdated_grants_find(&facts, &k->outdated);
     return &k->outdated;
 }

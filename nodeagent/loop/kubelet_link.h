@@ -88,6 +88,9 @@ void kubelet_link_check(struct kubelet_link *k);
 /* The holders. Borrowed until the next dispatch. */
 const struct holders *kubelet_link_holders(const struct kubelet_link *k);
 
+/* What the kubelet has on record, as it was last read; NULL: it was not yet. Borrowed likewise. Where
+ * the kubelet is only observed, it is read at the start alone. */
+const struct checkpoint *kubelet_link_checkpoint(const struct kubelet_link *k);
 /* Other programs on this node, as the kubelet's newest list shows them. Borrowed likewise. */
 const struct neighbours *kubelet_link_neighbours(const struct kubelet_link *k);
 /* The containers whose grant names files that are not their device's any more; none where the kubelet

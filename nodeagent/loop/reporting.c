@@ -251,6 +251,16 @@ static void report_neighbours(const struct reporting *r, const struct device_sta
         agent_event(r->d.events, /* warning= */ true, now->type, now->message);
 }
 
+/* What the page of telemetry says besides what is measured. */
+static void show_telemetry(const struct reporting *r, const struct node_state *s)
+{
+    auto_telemetry_node struct telemetry_node node = {0};
+    if (!r->d.telemetry || !r->d.cards->read)
+        return;
+    telemetry_node_build(s, r->d.kubelet ? kubelet_link_checkpoint(r->d.kubelet) : NULL, &node);
+    sampler_show(r->d.telemetry, &node);
+}
+
 void reporting_publish(struct reporting *r)
 {
     r->due_mono_ms = INT64_MAX;
@@ -280,6 +290,7 @@ void reporting_publish(struct reporting *r)
     device_status_done(&r->published);
     r->published = next;
     write_koordlet_file(r);
+    show_telemetry(r, &state);
     agent_metrics_show(r->d.metrics, &next, r->d.jobs->stuck);
     note_told(r, &offer, status_writer_put(r->d.status_writer, device_status_encode(&next)));
     atomic_store(&r->ready, r->d.cards->read || r->d.readings->error);

@@ -10,6 +10,7 @@
 #include "nodeagent/loop/status_writer.h"
 #include "nodeagent/report/koord_infos.h"
 #include "nodeagent/slots/late_binding.h"
+#include "nodeagent/telemetry/sampler.h"
 
 /*
  * What the loop says of its node: one node_state, one offer of it, and from
@@ -29,6 +30,7 @@ struct reporting_deps {
     struct late_binding *slots;      /* NULL: no slices are made for pods */
     bool writes_slot_files;          /* CDI files of slots are written */
     struct agent_metrics *metrics;   /* NULL: none */
+    struct sampler *telemetry;       /* NULL: off */
     const char *version;
     const struct agent_events *events;
     uint64_t seed; /* tells the statuses of this agent from those of the one before */

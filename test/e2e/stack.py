@@ -387,6 +387,7 @@ class SimNode:
             "health_addr": "127.0.0.1:0",
             "metrics_addr": "127.0.0.1:0",
             "resync_seconds": 1,
+            "telemetry_interval": 0,  # its calls would be among those that tests count, and have fail
             "resources": "controller",
             **flags,
         }

@@ -121,7 +121,7 @@ def test_what_finds_the_driver_is_in_the_environment(name, tmp_path):
 
 
 def test_an_agent_that_hands_over_ends_before_its_kubelet_kills_it():
-    phases = {"nodeagent/loop/handover.h": ("HANDOVER_ENDING_MS", "HANDOVER_RELEASED_MS"), "nodeagent/kubelet/plugin_parting.h": ("PLUGIN_PARTING_MS",), "nodeagent/commands/cmd_run.c": ("WORKER_GRACE_MS",)}
+    phases = {"nodeagent/loop/handover.h": ("HANDOVER_ENDING_MS", "HANDOVER_RELEASED_MS"), "nodeagent/kubelet/plugin_parting.h": ("PLUGIN_PARTING_MS",), "nodeagent/commands/cmd_run.c": ("WORKER_GRACE_MS", "TELEMETRY_GRACE_MS")}
     times = [int(re.search(rf"{name}(?: =)? +(\d+)", (ROOT / file).read_text())[1]) for file, names in phases.items() for name in names]
     daemons = [o for o in render(CONFIG) if o["kind"] == "DaemonSet"]
     assert daemons and all(sum(times) < o["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] * 1000 for o in daemons), times

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "nodeagent/commands/run_flags.h"
+#include "nodeagent/telemetry/sampler.h"
+
+/* The page of telemetry, as `cleave-agent run` has it by its flags (docs/gpu-metrics.md). */
+#define TELEMETRY_PATH "/metrics/telemetry"
+
+/* It stays at its address while there is a sampler, which borrows the counters. */
+struct telemetry {
+    struct counter_list counters; /* freed by counter_list_done, after the sampler */
+    struct sampler *sampler;      /* NULL: off, or no library here measures anything */
+};
+
+/* Reads the list of counters and starts the sampler's thread. Borrows gpu. Errors of
+ * counter_list_load and sampler_start. */
+int telemetry_open(const struct run_flags *f, struct gpu *gpu, struct telemetry *ret,
+                   struct err *e) MUST_CHECK;

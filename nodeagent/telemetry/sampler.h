@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/sb.h"
+
+#include "nodeagent/telemetry/dcgm_page.h"
+
+/*
+ * Reads the telemetry of all cards once in an interval, on a thread of its own, and has the page ready.
+ * Who asks for the page gets a copy of the last one, and causes no call into a library. A call that
+ * does not return, and a reading that fails, leave the last values, which are marked stale. After two
+ * intervals in a call another thread goes on with the other cards; up to three calls may hang.
+ */
+struct sampler;
+
+/* Borrowed for the sampler's life, but for the options themselves. */
+struct sampler_options {
+    struct gpu *gpu; /* its verb `measure` is not NULL */
+    const struct clock *clk;
+    int64_t interval_ms;
+    const struct counter_list *counters;
+    const char *host;
+    enum dcgm_labels labels;
+    const char *proc_root; /* NULL: /proc */
+};
+
+struct sampler *sampler_new(const struct sampler_options *o);
+/* Starts the thread. ERR_SYSTEM. */
+int sampler_start(struct sampler *s, struct err *e) MUST_CHECK;
+/* Sets what is known of the node, from now on, and looks whether a call hangs. Takes it over. Any
+ * thread, never blocks. */
+void sampler_show(struct sampler *s, struct telemetry_node *node_take);
+/* One reading of all cards, and the page: what the thread does once in an interval. For tests, in
+ * place of the thread. */
+void sampler_round(struct sampler *s);
+/* The page: a http_get_fn; arg is a struct sampler. Any thread. */
+int sampler_page(void *arg, struct sb *body);
+/* Stops the thread and frees. When a call does not return within grace_ms, everything is abandoned:
+ * the process can exit, and *ret_abandoned (may be NULL) says so. Before the gpu is freed. NULL
+ * allowed; returns NULL. */
+struct sampler *sampler_free(struct sampler *s, int64_t grace_ms, bool *ret_abandoned);
