@@ -13,7 +13,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 VENDORS := $(patsubst nodeagent/%/,%,$(wildcard nodeagent/vendor/*/))
 # The order is the order of the layers, top first (hack/check-layers.sh).
-LIB_DIRS := scheduler reconcilers reconcilers/records controller $(addprefix nodeagent/,commands loop report audit \
+LIB_DIRS := kubectl scheduler reconcilers reconcilers/records controller $(addprefix nodeagent/,commands loop report audit \
     slots offer health change mode kubelet cdi vendor $(VENDORS)) runtime $(addprefix nodeagent/,arbiter container gpu) service kubeclient interop partition api base
 # Linked into tests only.
 TEST_DIRS := kubeclient/fake
@@ -85,7 +85,7 @@ PROTO_LIB := $(B)/libproto.a
 LIBS := $(foreach d,$(LIB_DIRS),$(call lib_of,$(d))) $(PROTO_LIB)
 TEST_LIBS := $(foreach d,$(TEST_DIRS),$(call lib_of,$(d))) $(LIBS)
 
-BINARIES := $(addprefix $(B)/,cleave-controller cleave-scheduler cleave-agent cleave-child cleave-watch cleave-runtime)
+BINARIES := $(addprefix $(B)/,cleave-controller cleave-scheduler cleave-agent cleave-child cleave-watch cleave-runtime kubectl-cleave)
 UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard test/unit/*_test.c))
 # Fakes and harnesses that several tests share: test/unit/*_support.c. A test links those that it uses, and loads the libraries
 # that these need: it is smaller, and starts sooner.
@@ -198,6 +198,11 @@ $(B)/cleave-scheduler: $(B)/scheduler/main.o $(LIBS)
 	@$(CC) $(LDFLAGS) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
 $(B)/cleave-agent: $(B)/nodeagent/main.o $(LIBS)
+	@echo "  LINK    $@"
+	@$(CC) $(LDFLAGS) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+
+# kubectl finds it by this name: "kubectl cleave".
+$(B)/kubectl-cleave: $(B)/kubectl/main.o $(LIBS)
 	@echo "  LINK    $@"
 	@$(CC) $(LDFLAGS) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
