@@ -40,5 +40,7 @@ int command_print_text(const struct command *c, const struct sb *text);
 
 /* `kubectl cleave plan`: what the objects of the file would do. file "-": stdin. */
 int command_plan(const struct command *c, const char *file);
+/* `kubectl cleave why`: why a pod gets no GPU, and the change of layout that would give it one. */
+int command_why(const struct command *c, const char *ns, const char *pod);
 /* `kubectl cleave`: the cards of all nodes, or of one. node NULL: all. */
 int command_cards(const struct command *c, const char *node);

@@ -3,7 +3,6 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/auto.h"
 #include "base/xalloc.h"
@@ -28,10 +27,6 @@ static char *words_of(const struct err *e, const char *server)
         return xasprintf("error: the server doesn't have what was asked for: is Cleave installed "
                          "in this cluster? (%s)",
                          err_msg(e));
-    if (is_without_answer(e) && strstr(err_msg(e), "refused"))
-        return xasprintf("The connection to the server %s was refused - did you specify the right "
-                         "host or port?",
-                         server);
     if (is_without_answer(e))
         return xasprintf("Unable to connect to the server: %s", err_msg(e));
     if (e->http_status || e->kind == ERR_FORBIDDEN)

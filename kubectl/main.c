@@ -9,10 +9,8 @@
 #include "kubeclient/http.h"
 #include "kubectl/command.h"
 
-extern char **environ;
-
 struct flags {
-    const char *kubeconfig, *context, *output, *node, *file;
+    const char *kubeconfig, *context, *output, *node, *file, *namespace;
     bool help;
 };
 
@@ -92,6 +90,7 @@ static int run_cards(int argc, char **argv)
     if (f.help) {
         options_help("kubectl cleave [--node NAME] [-o json|yaml]\n"
                      "       kubectl cleave plan -f FILE [-o json|yaml]\n"
+                     "       kubectl cleave why POD [-n NAMESPACE] [-o json|yaml]\n"
                      "       kubectl cleave version",
                      "Shows the cluster's GPUs by node: how each card is cut or shared, which pods "
                      "have what,\nand what is free. Changes nothing.",
@@ -138,6 +137,41 @@ static int run_plan(int argc, char **argv)
     return command_plan(&c, f.file);
 }
 
+static int run_why(int argc, char **argv)
+{
+    struct flags f = {0};
+    auto_err struct err e = {0};
+    auto_session struct session s = {0};
+    struct command c = {0};
+    const char *pod = NULL;
+    size_t n;
+    const struct option_def defs[] = {{.name = "namespace",
+                                       .letter = 'n',
+                                       .value = "NAME",
+                                       .text = &f.namespace,
+                                       .help = "of the pod; else the context's, or default"},
+                                      COMMON_OPTIONS(&f),
+                                      {0}};
+    if (options_parse(defs, argc, argv, &pod, 1, &n, &e) < 0)
+        return usage_error("why", &e);
+    if (f.help) {
+        options_help("kubectl cleave why POD [-n NAMESPACE] [-o json|yaml]",
+                     "Says why a pending pod gets no GPU, node by node, and the smallest change of "
+                     "a card's layout\nthat would give it one without touching what is in use. "
+                     "Changes nothing.",
+                     defs);
+        return COMMAND_OK;
+    }
+    if (n == 0) {
+        (void)err_set(&e, ERR_INVALID, "must specify the pod's name");
+        return usage_error("why", &e);
+    }
+    if (connect_to(&f, &s, &c, &e) < 0)
+        return command_fail(stderr, /* server= */ NULL, &e);
+    const char *ns = f.namespace ? f.namespace : s.config.ns;
+    return command_why(&c, ns ? ns : "default", pod);
+}
+
 static int run_version(int argc, char **argv)
 {
     (void)argc;
@@ -150,6 +184,7 @@ static const struct verb {
     int (*run)(int argc, char **argv);
 } verbs[] = {
     {"plan", run_plan},
+    {"why", run_why},
     {"version", run_version},
 };
 

@@ -80,6 +80,21 @@ void desk_create(const struct kc_resource *res, const char *yaml)
     create(res, obj);
 }
 
+void desk_pod(const char *name, const char *node, const char *spec)
+{
+    auto_err struct err e = {0};
+    auto_json json_t *pod = NULL;
+    auto_free char *yaml =
+        xasprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: ns}, spec: %s}",
+                  name, spec);
+    const struct kc_target t = {.res = &resource_pods, .ns = "ns"};
+    cr_assert_eq(yaml_load(yaml, strlen(yaml), &pod, &e), 0, "%s", err_msg(&e));
+    if (node)
+        (void)json_object_set_new(json_object_get(pod, "spec"), "nodeName", json_string(node));
+    cr_assert_eq(kc_create(desk_kc, scope, &t, &(struct kc_write){.body = pod}, NULL, &e), 0, "%s",
+                 err_msg(&e));
+}
+
 static void patch(const struct kc_resource *res, const char *name, const char *subresource,
                   const json_t *body)
 {
@@ -96,6 +111,20 @@ void desk_patch(const struct kc_resource *res, const char *name, const char *sub
     auto_json json_t *body = NULL;
     cr_assert_eq(yaml_load(yaml, strlen(yaml), &body, &e), 0, "%s", err_msg(&e));
     patch(res, name, subresource, body);
+}
+
+void desk_pod_status(const char *name, const char *status)
+{
+    auto_err struct err e = {0};
+    auto_json json_t *body = NULL;
+    auto_free char *yaml = xasprintf("{status: %s}", status);
+    const struct kc_target t = {.res = &resource_pods,
+                                .ns = "ns",
+                                .name = name,
+                                .subresource = "status"};
+    cr_assert_eq(yaml_load(yaml, strlen(yaml), &body, &e), 0, "%s", err_msg(&e));
+    const struct kc_write w = {.body = body, .how = KC_MERGE};
+    cr_assert_eq(kc_patch(desk_kc, scope, &t, &w, NULL, &e), 0, "%s", err_msg(&e));
 }
 
 static void publish(const char *node, const struct device_status *st)
@@ -278,6 +307,16 @@ struct desk_answer desk_plan(enum command_output output, const char *yaml)
     FILE *f = fopen("plan.yaml", "w");
     cr_assert(f && fputs(yaml, f) >= 0 && fclose(f) == 0);
     return ask(output, command_plan, "plan.yaml");
+}
+
+static int why_pod(const struct command *c, const char *pod)
+{
+    return command_why(c, "ns", pod);
+}
+
+struct desk_answer desk_why(enum command_output output, const char *pod)
+{
+    return ask(output, why_pod, pod);
 }
 
 void desk_answer_done(struct desk_answer *a)

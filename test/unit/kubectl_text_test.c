@@ -149,9 +149,8 @@ Test(failure, is_told_in_the_words_of_kubectl)
                    "Error from server (Forbidden): devices.gpu.cleave.dev is forbidden");
     expect_failure(ERR_FORBIDDEN, 401, "Unauthorized",
                    "error: You must be logged in to the server (Unauthorized)");
-    expect_failure(ERR_UNAVAILABLE, 0, "Connection refused",
-                   "The connection to the server https://1.2.3.4:6443 was refused - did you "
-                   "specify the right host or port?");
+    expect_failure(ERR_UNAVAILABLE, 0, "refused", "Unable to connect to the server: refused");
+    expect_failure(ERR_UNAVAILABLE, 503, "busy", "Error from server (Unavailable): busy");
     expect_failure(ERR_TIMEOUT, 0, "no answer", "Unable to connect to the server: no answer");
     expect_failure(ERR_NOT_FOUND, 404, "not found",
                    "error: the server doesn't have what was asked for: is Cleave installed in this "
