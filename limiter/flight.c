@@ -15,7 +15,7 @@ enum { MAX_FLIGHTS = 256, RING = 64, DEPTH_MIN = 1, DEPTH_FIRST = 2 };
 
 #define IN_FLIGHT_NS (3 * MONO_MS / 2)
 #define GIVE_UP_NS   (50 * MONO_MS)
-#define PAUSE_MAX_NS MONO_MS
+#define PAUSE_MAX_NS (20 * MONO_MS)
 
 /* cuEventCreate: without times. */
 enum { EVENT_FLAGS = 2 };
@@ -27,7 +27,9 @@ struct flight {
     unsigned int given; /* events recorded */
     unsigned int done;  /* of these, as seen last */
     unsigned int depth;
-    uint64_t piece_ns; /* how long one takes, as seen lately */
+    uint64_t piece_ns;  /* how long one takes, as seen lately */
+    uint64_t least_ns;  /* ... and the shortest of the last ones */
+    uint64_t paused_ns; /* after the last wait */
     /* When the card had done a piece, and which; 0: not known, or it had nothing to do since. */
     uint64_t seen_ns;
     unsigned int seen;
@@ -114,7 +116,7 @@ static struct flight *find_or_add(int card, CUcontext context, struct stream_key
     f->card = card;
     f->given = f->done = 0;
     f->depth = DEPTH_FIRST;
-    f->piece_ns = f->seen_ns = 0;
+    f->piece_ns = f->least_ns = f->paused_ns = f->seen_ns = 0;
     f->stuck = NULL;
     return f;
 }
@@ -152,7 +154,9 @@ static void measure(struct flight *f, unsigned int number)
     if (since == 0 || n == 0 || n > RING)
         return;
     uint64_t took = (now - since) / n;
+    uint64_t least = f->least_ns + f->least_ns / 8;
     f->piece_ns = f->piece_ns != 0 ? (f->piece_ns * 3 + took) / 4 : took;
+    f->least_ns = least != 0 && least < took ? least : took;
     uint64_t depth = IN_FLIGHT_NS / (f->piece_ns != 0 ? f->piece_ns : 1);
     f->depth = (unsigned int)(depth < DEPTH_MIN ? DEPTH_MIN : depth >= RING ? RING - 1 : depth);
 }
@@ -196,16 +200,18 @@ static void note_end(struct flight *f, const struct flight_bound *b, enum wait_e
         measure(f, b->number);
     else if (end != WAIT_WAS_DONE || is_done(b->before))
         f->seen_ns = 0;
+    f->paused_ns = end == WAIT_DONE ? f->paused_ns : 0;
 }
 
-/* Of long pieces the card has just begun one, and none has to wait behind it yet: the program was
- * ahead by as long as it waited. Whoever wants the card meanwhile waits for one piece, not two. */
-static uint64_t pause_of(const struct flight *f, uint64_t waited)
+/* Of long pieces the card has just begun one, and none has to wait behind it yet: the program is
+ * ahead by its wait and its last pause. Whoever wants the card meanwhile waits for one piece, not
+ * two. The one that it has begun may be as short as the shortest. */
+static uint64_t pause_of(struct flight *f, uint64_t waited)
 {
-    uint64_t part = f->piece_ns / 2, most = waited < PAUSE_MAX_NS ? waited : PAUSE_MAX_NS;
-    if (f->depth > DEPTH_MIN)
-        return 0;
-    return part < most ? part : most;
+    uint64_t ahead = waited + f->paused_ns;
+    uint64_t part = (ahead < f->least_ns ? ahead : f->least_ns) * 3 / 4;
+    f->paused_ns = f->depth > DEPTH_MIN ? 0 : part < PAUSE_MAX_NS ? part : PAUSE_MAX_NS;
+    return f->paused_ns;
 }
 
 void flight_wait(CUcontext context, CUstream stream, const struct flight_bound *b,

@@ -4,7 +4,7 @@
  * done, and bounded, so that this is soon after the gate is closed. An event follows each piece; who
  * gives one more waits for an older one. How many may be in flight comes from how long they take: as
  * many as a card does in a millisecond and a half, at least one beside the one that is given, so that
- * it stays busy; of long pieces that one is given when the other is half done.
+ * it stays busy; of long pieces that one is given when the other is nearly done.
  *
  * Nothing here waits in the driver: work that never ends, or that waits for the program itself,
  * holds nobody but who gave it.

@@ -3,7 +3,7 @@
 
 /* The mean turn; one by its weight is between a half and five halves of it. */
 #define QUANTUM   (20 * TURNS_MS)
-#define LONG      (50 * TURNS_MS)
+#define LONG      (60 * TURNS_MS)
 #define FEW_CARDS 5
 
 /* Neither is kept beyond: a claim that had nothing for long does not get the card for as long, and

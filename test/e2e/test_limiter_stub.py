@@ -286,7 +286,7 @@ def test_hamis_words_of_compute_are_in_the_terms(node, words, env, low, capped):
 @pytest.mark.parametrize("missing", ["limiter_folder", "share_folder"])
 def test_a_limit_that_the_node_does_not_have_is_refused(rig, kubelet, missing):
     node = Limited(rig, kubelet, missing=missing)
-    assert node.node.card()["fractional"]["memory"] == "none"
+    wait_for(lambda: node.node.card().get("fractional", {}).get("memory") == "none", 20, "the status of the shares")
     node.node.want(fractional(node.node.uuid(), enforcement={"memory": "library"}))
     said = node.node.wait_applied("EnforcementUnavailable")["message"]
     assert "the limiter is not installed on this node" in said, said
