@@ -63,12 +63,12 @@ static int finish_queue(const struct findings *f, struct plan_queue *q, size_t m
 
 /* --- Nodes --- */
 
-static bool is_concerned(const struct walk *w, const struct node_view *v, const struct node_plan *p)
+static bool is_selected(const struct walk *w, const struct node_view *v)
 {
     for (size_t i = 0; i < w->ret->n_queues; i++)
         if (node_view_profile(v, w->ret->queues[i].profile))
             return true;
-    return json_array_size(w->file->configs) && p->changes;
+    return false;
 }
 
 static void add_unreadable(const char *why, struct node_plan *p)
@@ -90,13 +90,16 @@ static int plan_device(void *arg, const struct object *device, const json_t *obj
     w->ret->n_devices++;
     node_view_read(&w->f->caches, object_name(device), &v);
     if (!v.node)
-        return 0; /* a node that is gone, or that may not be read: a note says so */
+        return 0; /* its Node is gone */
+    bool selected = is_selected(w, &v);
+    if (!selected && json_array_size(w->file->configs) == 0)
+        return 0;
     auto_node_plan struct node_plan p = {0};
     int rc = device_status_decode(obj, &st, &why);
     node_plan_make(&v, &st, &p);
     if (rc < 0)
         add_unreadable(err_msg(&why), &p);
-    if (!is_concerned(w, &v, &p))
+    if (!selected && !p.changes)
         return 0;
     for (size_t i = 0; i < w->ret->n_queues; i++)
         enter(&v, &w->ret->queues[i], &w->matched[i]);

@@ -75,6 +75,25 @@ def test_cards_are_shown_as_they_stand(rig, kubectl, cleave):
     assert "free  2x 1g.10gb, 1x 3g.40gb" in shown.stdout
 
 
+def test_the_change_that_why_names_gives_the_pod_its_partition(rig, kubectl, cleave):
+    rig.controller()
+    node = rig.node({"h100-80": 1})
+    kubectl.apply(profile_of(rig, {"1g.10gb": 2, "3g.40gb": 1}))
+    rig.objects.append(f"/apis/gpu.cleave.dev/v1alpha1/gpuprofiles/{rig.id}-p")
+    wait_for(lambda: node.offers().get("nvidia.com/mig-3g.40gb"), 30, node.offers)
+    wanted = "nvidia.com/mig-2g.20gb"
+    pod = f"{rig.id}-waits"
+    rig.pod(pod, None, container={"resources": {"limits": {wanted: "1"}}}, nodeSelector={"test": rig.id})
+    told = json.loads(cleave("why", pod, "-o", "json").stdout)["resources"][0]
+    change = told["change"]
+    assert told["verdict"] == f"No node offers {wanted}."
+    assert (change["node"], change["source"], change["goes"]) == (node.name, f"{rig.id}-p", 0)
+    layout = {kind: int(count) for kind, count in (word.split(": ") for word in change["layout"].split(", "))}
+    kubectl.apply(profile_of(rig, layout))
+    wait_for(lambda: node.offers().get(wanted) == 1, 30, node.offers)
+    assert f"{wanted} is free" in cleave("why", pod).stdout
+
+
 def test_who_has_no_rights_reads_why(rig, cleave):
     rig.node({"h100-80": 1})
     nobody = rig.write_kubeconfig("nobody", rig.token("cleave-controller", rig.controller_pod("nobody")))
