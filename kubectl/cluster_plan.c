@@ -71,20 +71,10 @@ static bool is_selected(const struct walk *w, const struct node_view *v)
     return false;
 }
 
-static void add_unreadable(const char *why, struct node_plan *p)
-{
-    *XPUSH(p->problems, p->n_problems) = (struct plan_problem){
-        .source = xstrdup(""),
-        .reason = xstrdup("Invalid"),
-        .message = xasprintf("the Device's status cannot be read: %s", why),
-    };
-}
-
 static int plan_device(void *arg, const struct object *device, const json_t *obj, struct err *e)
 {
     (void)e;
     struct walk *w = arg;
-    auto_err struct err why = {0};
     auto_node_view struct node_view v = {0};
     auto_device_status struct device_status st = {0};
     w->ret->n_devices++;
@@ -95,10 +85,9 @@ static int plan_device(void *arg, const struct object *device, const json_t *obj
     if (!selected && json_array_size(w->file->configs) == 0)
         return 0;
     auto_node_plan struct node_plan p = {0};
-    int rc = device_status_decode(obj, &st, &why);
+    if (device_status_decode(obj, &st, /* e= */ NULL) < 0)
+        st = (struct device_status){0}; /* the standing tells of it */
     node_plan_make(&v, &st, &p);
-    if (rc < 0)
-        add_unreadable(err_msg(&why), &p);
     if (!selected && !p.changes)
         return 0;
     for (size_t i = 0; i < w->ret->n_queues; i++)

@@ -122,9 +122,14 @@ static char *settled(const struct question *q)
         return xasprintf("kube-scheduler is not asked before its scheduling gate %s is gone",
                          gate ? gate : "");
     }
-    return q->wish.n == 0
-               ? xstrdup("it asks for no GPU, under none of the names that Cleave offers")
-               : NULL;
+    if (q->wish.shares) {
+        const char *words = scheduler_words(q->pod);
+        return xasprintf("it asks for a share of a card, of which cleave-scheduler knows; %s%s",
+                         words ? "it says: " : "it has said nothing yet", words ? words : "");
+    }
+    if (q->wish.n == 0)
+        return xstrdup("it asks for no GPU, under none of the names that Cleave offers");
+    return NULL;
 }
 
 static void add_heading(const struct question *q, const char *name, const char *why_not,

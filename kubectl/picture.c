@@ -175,6 +175,9 @@ static char *room_words(const struct device_card *card, const struct mig_table *
         return sb_take(&b);
     }
     add_free_parts(p, &b);
+    const struct picture_part *last = p->n ? &p->parts[p->n - 1] : NULL;
+    if (card->mode == API_MODE_SGPU && last && last->state == PART_UNCUT)
+        sb_addf(&b, "%sroom for %llu MiB", b.len ? "; " : "", (unsigned long long)last->weight);
     const struct mig_profile *more = room_for_partition(card, table);
     if (more)
         sb_addf(&b, "%sroom for %s", b.len ? "; " : "", more->name);

@@ -7,6 +7,7 @@
 #include "base/quantity.h"
 #include "base/xalloc.h"
 
+#include "api/share_request.h"
 #include "partition/vendor.h"
 
 /* --- What it asks for --- */
@@ -41,13 +42,25 @@ static bool goes_on(const json_t *container)
     return policy && strcmp(policy, "Always") == 0;
 }
 
+static bool is_share_word(const char *name)
+{
+    static const char *const words[] = {SHARE_MEMORY, SHARE_MEMORY_PERCENT, SHARE_COMPUTE,
+                                        SHARE_PRIORITY, SHARE_SLOT};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (strcmp(name, words[i]) == 0)
+            return true;
+    return false;
+}
+
 static void add_container(struct pod_wish *w, const json_t *container, bool alone)
 {
     const char *name;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)requests_of(container), name, value) {
         int64_t amount = amount_of(value);
-        if (!vendor_owns(name) || amount <= 0)
+        bool is_share = is_share_word(name);
+        w->shares |= is_share;
+        if (is_share || !vendor_owns(name) || amount <= 0)
             continue;
         struct wish_resource *r = resource_of(w, name);
         if (!alone)

@@ -20,6 +20,8 @@ struct wish_resource {
 struct pod_wish {
     struct wish_resource *resources;
     size_t n;
+    bool
+        shares; /* it says how much of a card it asks for (api/share_request.h); Nodes tell only sums of that */
     const json_t *spec;
 };
 

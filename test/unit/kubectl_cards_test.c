@@ -48,6 +48,25 @@ Test(cards, shares_are_as_wide_as_their_memory)
         "     free  room for 32407 MiB, 40 %, in 8 shares\n");
 }
 
+Test(cards, slices_have_their_names)
+{
+    desk_node("n1", 0);
+    desk_patch(&resource_devices, "n1", "status",
+               "{status: {devices: [{uuid: GPU-1, index: 0, vendor: metax, model: MXC500,"
+               " memoryMiB: 65536, healthy: true, migCapable: false, mode: sgpu,"
+               " sgpu: {memoryMiB: 65536, qosPolicy: best-effort}, partitions: ["
+               "{uuid: s0, profile: small, inUse: true, inUseBy: [{namespace: ml, name: a}],"
+               " slice: {id: 0, alias: small-0, memoryMiB: 16384, computePercent: 10}},"
+               "{uuid: s1, profile: small,"
+               " slice: {id: 1, alias: small-1, memoryMiB: 16384, computePercent: 10}}]}]}}");
+    expect_cards(
+        "n1  Ready\n"
+        "  MetaX GPU 0  MXC500  sgpu\n"
+        "     [small-0##########|small-1-----------|....................................]\n"
+        "     small-0  ml/a\n"
+        "     free  1x small-1; room for 32768 MiB\n");
+}
+
 Test(cards, nodes_come_by_name_and_say_what_is_wrong_with_them)
 {
     desk_node("n2", 1);

@@ -227,6 +227,41 @@ Test(plan, another_sharing_is_a_change_without_new_partitions)
               a.out);
 }
 
+#define SLICES(words)                                                                              \
+    PROFILE("p", "{nodeSelector: {}, devices: [{mode: sgpu, sgpu: {slices: [" words "]}}]}")
+
+Test(plan, slices_stay_by_their_names_and_go_when_nobody_has_them)
+{
+    desk_node("n1", 0);
+    desk_patch(&resource_devices, "n1", "status",
+               "{status: {devices: [{uuid: GPU-1, index: 0, vendor: metax, model: MXC500,"
+               " memoryMiB: 65536, healthy: true, migCapable: false, mode: sgpu,"
+               " sgpu: {memoryMiB: 65536, qosPolicy: best-effort}, partitions: ["
+               "{uuid: s0, profile: small, inUse: true, inUseBy: [{namespace: ml, name: a}],"
+               " slice: {id: 0, alias: small-0, memoryMiB: 16384, computePercent: 10}},"
+               "{uuid: s1, profile: small,"
+               " slice: {id: 1, alias: small-1, memoryMiB: 16384, computePercent: 10}}]}]}}");
+    expect_plan(SLICES("{alias: small, memoryMiB: 16384, computePercent: 10, count: 3}"), 2,
+                "n1\n"
+                "  MetaX GPU 0  MXC500  by p: changes\n"
+                "    stays   small-0, small-1\n"
+                "    comes   small-2 (16384 MiB, 10 %)\n"
+                "\n"
+                "Order of p: by name, at most 1 node at a time (rollout.maxUnavailable: 1)\n"
+                "  n1\n"
+                "Plan: 1 of 1 nodes changes, 1 part comes\n");
+    expect_plan(SLICES("{alias: large, memoryMiB: 32768, computePercent: 50}"), 2,
+                "n1\n"
+                "  MetaX GPU 0  MXC500  by p: changes when it is free\n"
+                "    goes    small-0, small-1\n"
+                "    comes   large (32768 MiB, 50 %)\n"
+                "    waits for  ml/a\n"
+                "\n"
+                "Order of p: by name, at most 1 node at a time (rollout.maxUnavailable: 1)\n"
+                "  n1\n"
+                "Plan: 1 of 1 nodes changes, 2 parts go, 1 part comes, 1 user is waited for\n");
+}
+
 Test(plan, nothing_is_written)
 {
     desk_node("n1", 1);
