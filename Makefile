@@ -313,7 +313,7 @@ lint: ## Format, layers, headers, doc comments, SPDX lines, clang-tidy, shell, s
 
 .PHONY: dependencies
 dependencies: ## Every library that the programs load, what is known to be wrong with it, and what was decided (docs/dependencies.md)
-	@$(MAKE) -s VARIANT=release build/release/cleave-controller build/release/cleave-scheduler build/release/cleave-agent
+	@$(MAKE) -s VARIANT=release build/release/cleave-controller build/release/cleave-scheduler build/release/cleave-agent build/release/kubectl-cleave
 	@hack/dependencies.py
 
 .PHONY: format
