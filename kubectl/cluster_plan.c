@@ -167,21 +167,10 @@ bool cluster_plan_changes(const struct cluster_plan *p)
     return false;
 }
 
-static bool node_refuses(const struct node_plan *n)
-{
-    for (size_t i = 0; i < n->n_problems; i++)
-        if (n->problems[i].refused)
-            return true;
-    for (size_t i = 0; i < n->n_cards; i++)
-        if (n->cards[i].fate == FATE_CANNOT)
-            return true;
-    return false;
-}
-
 bool cluster_plan_refuses(const struct cluster_plan *p)
 {
     for (size_t i = 0; i < p->n_nodes; i++)
-        if (node_refuses(&p->nodes[i]))
+        if (node_plan_refuses(&p->nodes[i]))
             return true;
     return false;
 }

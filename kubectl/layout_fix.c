@@ -6,55 +6,24 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
+#include "kubectl/standing_wants.h"
 #include "kubectl/status_card.h"
 
 enum { TEXT_BYTES = 1000, MAX_IDLE = 8 };
 
 struct attempt {
-    const struct mig_table *table;
-    struct mig_state state; /* empty where the card is whole */
+    const struct gpu_card *card;
     struct mig_wants wants;
     struct mig_plan plan;
 };
-
-static bool add_want(struct mig_wants *w, unsigned profile, unsigned ci_slices, unsigned count)
-{
-    for (unsigned i = 0; i < w->n; i++)
-        if (w->items[i].profile == profile && w->items[i].ci_slices == ci_slices) {
-            w->items[i].count += count;
-            return true;
-        }
-    if (w->n == MIG_MAX_WANTS)
-        return false;
-    w->items[w->n++] = (struct mig_want){profile, ci_slices, count};
-    return true;
-}
-
-/* Wants again the instances of the mask. False: one of them cannot be described. */
-static bool keep(struct attempt *a, uint32_t mask)
-{
-    for (unsigned i = 0; i < a->state.n; i++) {
-        const struct mig_instance *in = &a->state.items[i];
-        if (!(mask & (1U << i)))
-            continue;
-        if (in->profile >= a->table->n_profiles || in->n_cis == 0)
-            return false;
-        unsigned whole = a->table->profiles[in->profile].slices;
-        for (unsigned k = 0; k < in->n_cis; k++)
-            if (!add_want(&a->wants, in->profile,
-                          in->cis[k].slices == whole ? 0 : in->cis[k].slices, 1))
-                return false;
-    }
-    return true;
-}
 
 /* The layout of these instances and the new ones. True: it can be made now. */
 static bool try_keeping(struct attempt *a, const struct mig_wants *asked, uint32_t mask)
 {
     a->wants = *asked;
-    if (!keep(a, mask))
+    if (!standing_wants_keep(a->card, mask, &a->wants))
         return false;
-    mig_plan(a->table, &a->state, &a->wants, &a->plan);
+    mig_plan(&a->card->mig, &a->card->state, &a->wants, &a->plan);
     return a->plan.verdict == MIG_PLAN_CHANGE;
 }
 
@@ -72,8 +41,8 @@ static uint32_t used_mask(const struct mig_state *s)
  * none go. */
 static bool find_smallest(struct attempt *a, const struct mig_wants *asked)
 {
-    uint32_t used = used_mask(&a->state);
-    uint32_t all = a->state.n ? UINT32_MAX >> (32 - a->state.n) : 0;
+    uint32_t used = used_mask(&a->card->state);
+    uint32_t all = standing_wants_all(a->card);
     uint32_t idle = all & ~used;
     if (__builtin_popcount(idle) > MAX_IDLE)
         return try_keeping(a, asked, all) || try_keeping(a, asked, used);
@@ -93,7 +62,7 @@ static char *layout_text(const struct attempt *a)
     for (unsigned i = 0; i < a->wants.n; i++) {
         char name[MIG_NAME_BYTES];
         const struct mig_want *w = &a->wants.items[i];
-        const struct mig_profile *p = &a->table->profiles[w->profile];
+        const struct mig_profile *p = &a->card->mig.profiles[w->profile];
         (void)mig_partition_name(p, w->ci_slices ? w->ci_slices : p->slices, name);
         sb_addf(&b, "%s%s: %u", i ? ", " : "", name, w->count);
     }
@@ -104,23 +73,22 @@ static char *places_text(const struct attempt *a)
 {
     auto_sb struct sb b = SB_INIT(TEXT_BYTES);
     for (unsigned i = 0; i < a->plan.n_create; i++)
-        sb_addf(&b, "%s%s@%u", i ? ", " : "", a->table->profiles[a->plan.create[i].profile].name,
+        sb_addf(&b, "%s%s@%u", i ? ", " : "", a->card->mig.profiles[a->plan.create[i].profile].name,
                 a->plan.create[i].start);
     return sb_take(&b);
 }
 
-static bool fix_partition(const struct gpu_card *card, const struct mig_table *t,
-                          const char *profile, unsigned count, struct layout_fix *ret)
+/* A whole card has no instances: what its Device says of parts are shares. */
+static bool fix_partition(const struct gpu_card *card, const char *profile, unsigned count,
+                          struct layout_fix *ret)
 {
     struct mig_wants asked;
     const struct mig_request request = {profile, count};
     auto_free struct attempt *a = xmalloc(sizeof(*a));
     bool whole = card->mode == GPU_NATIVE;
-    a->table = t;
-    if (!whole)
-        a->state = card->state;
+    a->card = card;
     if ((card->mode != GPU_MIG && !whole) || (whole && card->n_users) ||
-        mig_resolve(t, &request, 1, &asked, NULL) < 0 || !find_smallest(a, &asked))
+        mig_resolve(&card->mig, &request, 1, &asked, NULL) < 0 || !find_smallest(a, &asked))
         return false;
     *ret = (struct layout_fix){.goes = (unsigned)__builtin_popcount(a->plan.destroy),
                                .mode = whole,
@@ -147,7 +115,7 @@ bool layout_fix_find(const struct device_card *from, const struct mig_table *tab
         return false;
     auto_free struct gpu_card *card = xmalloc(sizeof(*card));
     status_card_read(from, table, card);
-    bool found = profile ? fix_partition(card, table, profile, count, ret) : fix_whole(card, ret);
+    bool found = profile ? fix_partition(card, profile, count, ret) : fix_whole(card, ret);
     gpu_card_done(card);
     return found;
 }

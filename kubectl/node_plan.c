@@ -162,6 +162,17 @@ void node_plan_make(const struct node_view *v, const struct device_status *st,
     ret->changes |= draft.changed;
 }
 
+bool node_plan_refuses(const struct node_plan *p)
+{
+    for (size_t i = 0; i < p->n_problems; i++)
+        if (p->problems[i].refused)
+            return true;
+    for (size_t i = 0; i < p->n_cards; i++)
+        if (p->cards[i].fate == FATE_CANNOT)
+            return true;
+    return false;
+}
+
 /* --- The end --- */
 
 static void parts_done(struct plan_parts *l)

@@ -29,6 +29,8 @@ struct node_plan {
 /* v was resolved, and has Node and Device; st is the status of this Device. *ret is overwritten. */
 void node_plan_make(const struct node_view *v, const struct device_status *st,
                     struct node_plan *ret);
+/* True when something that is asked of the node cannot be. */
+bool node_plan_refuses(const struct node_plan *p);
 void node_plan_done(struct node_plan *p);
 AUTO_DEFINE(node_plan, struct node_plan, node_plan_done)
 #define auto_node_plan AUTO(node_plan)

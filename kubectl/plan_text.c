@@ -177,24 +177,13 @@ static void sum_card(const struct card_plan_view *c, struct sums *ret)
         *(is_evicted(c, &c->users[i]) ? &ret->evicted : &ret->waited_for) += 1;
 }
 
-static bool refuses(const struct node_plan *n)
-{
-    for (size_t i = 0; i < n->n_problems; i++)
-        if (n->problems[i].refused)
-            return true;
-    for (size_t i = 0; i < n->n_cards; i++)
-        if (n->cards[i].fate == FATE_CANNOT)
-            return true;
-    return false;
-}
-
 static struct sums sum_up(const struct cluster_plan *p)
 {
     struct sums r = {0};
     for (size_t i = 0; i < p->n_nodes; i++) {
         const struct node_plan *n = &p->nodes[i];
         *(n->changes ? &r.changing : &r.standing) += 1;
-        r.refusing += refuses(n);
+        r.refusing += node_plan_refuses(n);
         for (size_t k = 0; k < n->n_cards; k++)
             sum_card(&n->cards[k], &r);
     }

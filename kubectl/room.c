@@ -3,6 +3,7 @@
 
 #include "base/xalloc.h"
 
+#include "kubectl/standing_wants.h"
 #include "kubectl/status_card.h"
 
 static bool is_larger(const struct mig_profile *a, const struct mig_profile *b)
@@ -33,63 +34,24 @@ static bool has_place(const struct mig_profile *p, uint64_t taken)
     return false;
 }
 
-/* What stands is wanted as it is. False: it cannot be described, or has no room for one more. */
-static bool wants_of(const struct gpu_card *card, struct mig_wants *ret)
+static bool fits_beside(const struct gpu_card *card, unsigned profile, struct mig_plan *plan)
 {
-    *ret = (struct mig_wants){0};
-    for (unsigned i = 0; i < card->state.n; i++) {
-        const struct mig_instance *in = &card->state.items[i];
-        if (in->profile >= card->mig.n_profiles)
-            return false;
-        for (unsigned k = 0; k < in->n_cis; k++) {
-            unsigned whole = card->mig.profiles[in->profile].slices;
-            unsigned slices = in->cis[k].slices == whole ? 0 : in->cis[k].slices;
-            if (ret->n + 1 >= MIG_MAX_WANTS)
-                return false;
-            ret->items[ret->n++] = (struct mig_want){in->profile, slices, 1};
-        }
-    }
-    return true;
-}
-
-/* The planner takes each kind once. */
-static void add_up(struct mig_wants *w)
-{
-    unsigned kept = 0;
-    for (unsigned i = 0; i < w->n; i++) {
-        unsigned k = 0;
-        while (k < kept && (w->items[k].profile != w->items[i].profile ||
-                            w->items[k].ci_slices != w->items[i].ci_slices))
-            k++;
-        if (k == kept)
-            w->items[kept++] = w->items[i];
-        else
-            w->items[k].count += w->items[i].count;
-    }
-    w->n = kept;
-}
-
-static bool fits_beside(const struct gpu_card *card, const struct mig_wants *standing,
-                        unsigned profile, struct mig_plan *plan)
-{
-    struct mig_wants wants = *standing;
-    wants.items[wants.n++] = (struct mig_want){profile, 0, 1};
-    add_up(&wants);
+    struct mig_wants wants = {0};
+    if (!standing_wants_add(&wants, profile, 0, 1) ||
+        !standing_wants_keep(card, standing_wants_all(card), &wants))
+        return false;
     mig_plan(&card->mig, &card->state, &wants, plan);
     return plan->verdict == MIG_PLAN_CHANGE && plan->destroy == 0 && plan->n_recut == 0;
 }
 
 static const struct mig_profile *largest(const struct gpu_card *card, const struct mig_table *t)
 {
-    struct mig_wants standing;
     const struct mig_profile *best = NULL;
     uint64_t taken = taken_slices(&card->state);
     auto_free struct mig_plan *plan = xmalloc(sizeof(*plan));
-    if (!wants_of(card, &standing))
-        return NULL;
     for (unsigned i = 0; i < t->n_profiles; i++)
         if (is_larger(&t->profiles[i], best) && has_place(&t->profiles[i], taken) &&
-            fits_beside(card, &standing, i, plan))
+            fits_beside(card, i, plan))
             best = &t->profiles[i];
     return best;
 }
