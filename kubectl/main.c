@@ -8,6 +8,9 @@
 
 #include "kubeclient/http.h"
 #include "kubectl/command.h"
+#include "kubectl/completion.h"
+
+enum { MAX_COMPLETION_BYTES = 4096 };
 
 struct flags {
     const char *kubeconfig, *context, *output, *node, *file, *namespace;
@@ -179,6 +182,13 @@ static int run_version(int argc, char **argv)
     return puts("kubectl-cleave " CLEAVE_VERSION) < 0;
 }
 
+static int run_complete(int argc, char **argv)
+{
+    auto_sb struct sb words = SB_INIT(MAX_COMPLETION_BYTES);
+    completion_add((const char *const *)argv + 1, (size_t)argc - 1, &words);
+    return fputs(sb_str(&words), stdout) < 0;
+}
+
 static const struct verb {
     const char *name;
     int (*run)(int argc, char **argv);
@@ -186,6 +196,7 @@ static const struct verb {
     {"plan", run_plan},
     {"why", run_why},
     {"version", run_version},
+    {"__complete", run_complete},
 };
 
 int main(int argc, char **argv)

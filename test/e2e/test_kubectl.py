@@ -7,7 +7,7 @@ import subprocess
 from collections import Counter
 
 import pytest
-from conftest import wait_for
+from conftest import ROOT, wait_for
 from stack import rig  # noqa: F401
 
 
@@ -92,6 +92,12 @@ def test_the_change_that_why_names_gives_the_pod_its_partition(rig, kubectl, cle
     kubectl.apply(profile_of(rig, layout))
     wait_for(lambda: node.offers().get(wanted) == 1, 30, node.offers)
     assert f"{wanted} is free" in cleave("why", pod).stdout
+
+
+def test_kubectl_completes_its_words(kubectl, release):
+    path = os.pathsep.join([str(release("kubectl-cleave").parent), str(ROOT / "kubectl"), os.environ["PATH"]])
+    done = subprocess.run([kubectl.program, "__complete", "cleave", "p"], capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": path})
+    assert done.stdout.splitlines() == ["plan", ":4"], done
 
 
 def test_who_has_no_rights_reads_why(rig, cleave):

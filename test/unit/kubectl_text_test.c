@@ -5,6 +5,7 @@
 #include "base/xalloc.h"
 
 #include "kubectl/bar.h"
+#include "kubectl/completion.h"
 #include "kubectl/failure.h"
 #include "kubectl/safe_text.h"
 #include "kubectl/screen.h"
@@ -156,4 +157,27 @@ Test(failure, is_told_in_the_words_of_kubectl)
                    "error: the server doesn't have what was asked for: is Cleave installed in this "
                    "cluster? (not found)");
     expect_failure(ERR_TOO_LARGE, 0, "too \x1b large", "error: too " X " large");
+}
+
+static void expect_completion(const char *const *words, size_t n, const char *answer)
+{
+    auto_sb struct sb got = SB_INIT(CAP);
+    completion_add(words, n, &got);
+    cr_expect_str_eq(sb_str(&got), answer, "got \"%s\"", sb_str(&got));
+}
+#define COMPLETES(answer, ...)                                                                     \
+    expect_completion((const char *const[]){__VA_ARGS__},                                          \
+                      sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), answer)
+
+Test(completion, goes_on_as_the_command_line_may)
+{
+    COMPLETES("plan\nversion\nwhy\n:4\n", "");
+    COMPLETES("plan\n:4\n", "pl");
+    COMPLETES("--node\n:4\n", "--no");
+    COMPLETES("--filename\n:4\n", "plan", "--f");
+    COMPLETES(":0\n", "plan", "-f", "");
+    COMPLETES("json\nyaml\n:4\n", "why", "pod", "-o", "");
+    COMPLETES(":4\n", "why", "");
+    COMPLETES(":4\n", "odd", "--");
+    expect_completion(NULL, 0, "plan\nversion\nwhy\n:4\n");
 }
