@@ -63,6 +63,9 @@ def component_names():
     return [name for name in (line.split()[2] for line in lines if re.match(r"# - \S", line)) if name not in OF_KUSTOMIZE_ALONE]
 
 
+# Members of the specs of workloads and of ServiceMonitors, which components that come later change.
+CHANGED_LATER = {"template", "endpoints"}
+
 # It takes a Namespace away; the chart's namespaces.create=false leaves both to whoever installs.
 OF_KUSTOMIZE_ALONE = ["components/one-namespace"]
 
@@ -128,13 +131,13 @@ def component(before, after):
 
 
 def components():
-    """All, in order. What a component changes in workloads that other components add is seen with those before it."""
+    """All, in order. What a component changes in workloads and ServiceMonitors that other components add is seen with those before it."""
     found, workloads = [], []
     before = kustomize()
     for name in component_names():
         after = kustomize([*workloads, name])
         found.append({"name": name, **component(before, after)})
-        if any("template" in o.get("spec", {}) for o in found[-1]["objects"]):
+        if any(CHANGED_LATER & o.get("spec", {}).keys() for o in found[-1]["objects"]):
             workloads.append(name)
             before = after
     return found

@@ -31,6 +31,8 @@ packages=(
     clang-format-14 clang-tidy-14 shellcheck codespell
     # the end-to-end tests and the scripts around them
     python3 python3-venv python3-pytest python3-pytest-xdist python3-yaml curl jq openssl ca-certificates
+    # the rules and dashboards of config/monitoring: promtool, and a Prometheus to ask
+    prometheus
 )
 
 # a node that runs pods
@@ -72,11 +74,21 @@ become_root() {
         die "needs root, or sudo, to install: $*"
 }
 
-apt_get() {
+as_root() {
     local sudo=(sudo -n)
     [ "$(id -u)" != 0 ] || sudo=()
-    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+    "${sudo[@]}" "$@"
+}
+
+apt_get() {
+    as_root env DEBIAN_FRONTEND=noninteractive \
         apt-get -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 "$@"
+}
+
+# Its package starts a service, which nobody here needs.
+stop_prometheus() {
+    [ -d /run/systemd/system ] || return 0
+    as_root systemctl disable --quiet --now prometheus.service
 }
 
 install_packages() { # packages...
@@ -89,6 +101,7 @@ install_packages() { # packages...
         say "going on with the package lists that are there"
     progress "apt-get install" "$log" '' apt_get install -q -y --no-install-recommends "$@" ||
         die "could not install the packages; the whole output is in $log"
+    case " $* " in *" prometheus "*) stop_prometheus ;; esac
     rm -f "$log"
 }
 

@@ -12,6 +12,7 @@
 #include "reconcilers/serving.h"
 #include "reconcilers/silence.h"
 #include "reconcilers/told.h"
+#include "reconcilers/wishes.h"
 
 /*
  * The dependencies that all reconcilers share. It is filled once; afterwards only the parts that it
@@ -36,6 +37,7 @@ struct context {
     struct told *silence_told; /* by node: the last Event about an agent that does not answer */
     struct silence *silence;   /* by node: since when its agent owes an answer */
     struct serving *serving;   /* by node: since when its kubelet lacks what the Device offers */
+    struct wishes *wishes;     /* by node: since when its hardware is to change */
     struct wq *node_queue;     /* node controller's: nodes that may go on */
     struct wq *profile_queue;  /* gpuprofile controller's: profiles whose counts changed */
     struct wq *config_queue;   /* migconfig controller's: configurations whose nodes changed */

@@ -309,6 +309,7 @@ static int keep_both(struct context *ctx, struct scope *s, const struct object_k
         TRY(check_owner(ctx, s, k, v, e));
     if (body) {
         TRY(apply_spec(ctx, s, k, body, e));
+        wishes_ordered(ctx->wishes, ctx->clk, v, k->name, &draft.spec);
         report_rounding(ctx, k, v);
     } else if (served->mark) {
         TRY(mark_unserved(ctx, s, k, v, served->since_ms, e));
@@ -339,6 +340,7 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
     node_view_read(&ctx->caches, k->name, &v);
     const struct serving_verdict served = serving_note(ctx->serving, ctx->clk, k->name, &v);
     result->requeue_after_ms = sooner(look_for_answer(ctx, k, &v), served.wait_ms);
+    wishes_note(ctx->wishes, ctx->clk, &v, k->name);
     if (node_resources_wait(&v))
         result->requeue_after_ms = KOORDINATOR_RECHECK_MS;
     if (v.node && v.device)

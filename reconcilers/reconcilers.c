@@ -6,6 +6,7 @@
 #include "base/xalloc.h"
 
 #include "reconcilers/breach.h"
+#include "reconcilers/capacity.h"
 #include "reconcilers/eviction.h"
 #include "reconcilers/gauges.h"
 #include "reconcilers/gpuprofile.h"
@@ -40,6 +41,7 @@ struct reconcilers {
     struct controller *controllers[CONTROLLERS]; /* NULL once handed over, or not wanted */
     struct informer *informers[INFORMERS];       /* likewise */
     struct gauges *gauges;                       /* NULL: no metrics */
+    struct capacity *capacity;                   /* likewise */
 };
 
 static struct informer *watch(const struct reconcilers_opts *o, const struct object_type *type,
@@ -69,7 +71,7 @@ static void open_caches(struct context *ctx, const struct reconcilers_opts *o)
     node_view_add_indexes(&ctx->caches);
 }
 
-static void open_notes(struct context *ctx)
+static void open_notes(struct context *ctx, struct metrics *metrics)
 {
     ctx->rollout = rollout_new();
     ctx->config_ledger = rollout_new();
@@ -84,6 +86,7 @@ static void open_notes(struct context *ctx)
     ctx->silence_told = told_new();
     ctx->silence = silence_new();
     ctx->serving = serving_new();
+    ctx->wishes = wishes_new(metrics);
 }
 
 static bool is_wanted(enum party party, const struct reconcilers_opts *o)
@@ -102,13 +105,15 @@ struct reconcilers *reconcilers_new(const struct reconcilers_opts *opts)
                             .workers = opts->workers,
                             .many_nodes = opts->many_nodes ? opts->many_nodes : MANY_NODES};
     open_caches(ctx, opts);
-    open_notes(ctx);
+    open_notes(ctx, opts->metrics);
     struct informer *const informers[INFORMERS] = {ctx->nodes, ctx->devices, ctx->profiles,
                                                    ctx->configs};
     for (size_t i = 0; i < INFORMERS; i++)
         r->informers[i] = informers[i];
-    if (opts->metrics)
+    if (opts->metrics) {
         r->gauges = gauges_new(opts->metrics, &ctx->caches);
+        r->capacity = capacity_new(opts->metrics, &ctx->caches, ctx->clk);
+    }
     for (size_t i = 0; i < CONTROLLERS; i++) {
         if (!is_wanted(constructors[i].party, opts))
             continue;
@@ -170,6 +175,7 @@ struct reconcilers *reconcilers_free(struct reconcilers *r)
         return NULL;
     struct context *ctx = &r->ctx;
     (void)gauges_free(r->gauges);
+    (void)capacity_free(r->capacity);
     for (size_t i = 0; i < CONTROLLERS; i++)
         (void)controller_free(r->controllers[i]);
     for (size_t i = 0; i < INFORMERS; i++)
@@ -188,6 +194,7 @@ struct reconcilers *reconcilers_free(struct reconcilers *r)
     (void)told_free(ctx->silence_told);
     (void)silence_free(ctx->silence);
     (void)serving_free(ctx->serving);
+    (void)wishes_free(ctx->wishes);
     free(r);
     return NULL;
 }

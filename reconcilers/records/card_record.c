@@ -149,7 +149,8 @@ static void read_illness(const struct device_card *c, struct card_record *r)
     r->ill_since_ms = why->last_transition_ms;
 }
 
-void card_record_read(const struct device_card *c, struct card_record *ret)
+void card_record_read(const struct device_card *c, const struct mig_table *t,
+                      struct card_record *ret)
 {
     *ret = (struct card_record){
         .uuid = xstrdup(c->uuid),
@@ -171,6 +172,7 @@ void card_record_read(const struct device_card *c, struct card_record *ret)
     };
     read_illness(c, ret);
     read_partitions(c, ret);
+    card_use_read(c, t, &ret->use);
     read_sgpu(c, ret);
     condition_record_read(&c->conditions, "Applied", &ret->applied);
     read_drain(c, ret);
@@ -194,12 +196,14 @@ void card_record_share(struct card_record *r)
 {
     each_text(r, shared_text_make);
     shared_counts_make(&r->partitions, r->n_partitions);
+    shared_counts_make(&r->use.grants, r->use.n_grants);
 }
 
 void card_record_unshare(struct card_record *r)
 {
     each_text(r, shared_text_drop);
     shared_counts_drop(&r->partitions, &r->n_partitions);
+    shared_counts_drop(&r->use.grants, &r->use.n_grants);
 }
 
 void card_record_done(struct card_record *r)
@@ -214,6 +218,7 @@ void card_record_done(struct card_record *r)
     for (size_t i = 0; i < r->n_partitions; i++)
         free(r->partitions[i].profile);
     free(r->partitions);
+    card_use_done(&r->use);
     free(r->sgpu);
     condition_record_done(&r->applied);
     for (size_t i = 0; i < r->n_drain_pods; i++) {

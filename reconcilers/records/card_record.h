@@ -6,6 +6,7 @@
 
 #include "api/device.h"
 #include "partition/resolve.h"
+#include "reconcilers/records/card_use.h"
 #include "reconcilers/records/condition_record.h"
 
 /* What the reconcilers keep of one card of a Device's status. */
@@ -39,6 +40,7 @@ struct card_record {
     struct sgpu_state *sgpu;          /* owned; NULL: no sGPU */
     struct profile_count *partitions; /* the existing ones, by profile */
     size_t n_partitions;
+    struct card_use use;
     struct condition_record applied;
     bool draining;
     int64_t drain_deadline_ms; /* wall clock; 0: none */
@@ -48,8 +50,10 @@ struct card_record {
     size_t n_breaches;
 };
 
-/* Makes the record of a card. It owns all of its texts (card_record_done). */
-void card_record_read(const struct device_card *c, struct card_record *ret);
+/* Makes the record of a card. t: its model's MIG table, or NULL. It owns all of its texts
+ * (card_record_done). */
+void card_record_read(const struct device_card *c, const struct mig_table *t,
+                      struct card_record *ret);
 /* Replaces the parts that many cards have in common by shared ones. */
 void card_record_share(struct card_record *r);
 /* Releases the shared parts; the rest is the record's own, for card_record_done. */

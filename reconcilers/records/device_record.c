@@ -85,12 +85,21 @@ static void read_offers(struct device_status *st, struct device_record *r)
     }
 }
 
+static const struct mig_table *table_of(const struct device_record *r, const char *model)
+{
+    for (size_t i = 0; model && i < r->n_models; i++)
+        if (r->models[i].name && strcmp(r->models[i].name, model) == 0)
+            return r->models[i].table;
+    return NULL;
+}
+
 static int read_hardware(struct device_status *st, struct device_record *r, struct err *e)
 {
     for (size_t i = 0; i < st->n_models; i++)
         TRY(read_model(&st->models[i], r, e));
     for (size_t i = 0; i < st->n_devices; i++)
-        card_record_read(&st->devices[i], XPUSH(r->cards, r->n_cards));
+        card_record_read(&st->devices[i], table_of(r, st->devices[i].model),
+                         XPUSH(r->cards, r->n_cards));
     if (r->n_cards)
         qsort(r->cards, r->n_cards, sizeof(*r->cards), by_vendor_and_index);
     read_offers(st, r);

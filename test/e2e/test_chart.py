@@ -200,6 +200,24 @@ CASES = {
         ["components/metrics-auth"],
         {"patches": [patch(target, (f"{POD}/volumes/{i}/secret/secretName", "mine")) for target, i in ((CONTROLLER, 0), (AGENTS, 6))]},
     ),
+    "service-monitors": ({"metrics": {"serviceMonitors": True}}, ["monitoring/scrape"], {}),
+    "service-monitors-token": (
+        {"metrics": {"auth": "token", "tlsSecret": "mine", "serviceMonitors": True}},
+        ["monitoring/scrape", "components/metrics-auth"],
+        {
+            "patches": [
+                *(patch(target, (f"{POD}/volumes/{i}/secret/secretName", "mine")) for target, i in ((CONTROLLER, 0), (AGENTS, 6))),
+                patch({"kind": "ServiceMonitor"}, ("/spec/endpoints/0/tlsConfig/ca/secret/name", "mine")),
+            ]
+        },
+    ),
+    "rules": ({"metrics": {"rules": True}}, ["monitoring/rules"], {}),
+    "dashboards": ({"metrics": {"dashboards": True}}, ["monitoring/dashboards"], {}),
+    "monitoring-labels": (
+        {"metrics": {"serviceMonitors": True, "rules": True, "dashboards": True, "labels": {"release": "prometheus"}}},
+        ["monitoring/scrape", "monitoring/rules", "monitoring/dashboards"],
+        {"patches": [patch({"kind": "(ServiceMonitor|PrometheusRule)"}, ("/metadata/labels/release", "prometheus"))]},
+    ),
     "openshift": ({"openshift": {"enabled": True}}, ["components/openshift"], {}),
     "cleave-runtime": ({"cleaveRuntime": {"install": True}}, ["agent/components/cleave-runtime"], {}),
     "selinux": ({"daemonsets": {"seLinuxOptions": {"type": "spc_t"}}}, ["agent/components/selinux"], {}),
@@ -302,7 +320,7 @@ CASES = {
     ),
 }
 # What can be on or off, for combinations; the driver's ways exclude each other, and "scheduler" has slots in it.
-SWITCHES = ["scheduler", "webhook", "koordlet", "metrics-auth", "openshift", "k0s"]
+SWITCHES = ["scheduler", "webhook", "koordlet", "service-monitors", "metrics-auth", "openshift", "k0s"]
 
 
 def merged(*many):
@@ -494,6 +512,8 @@ def test_values_of_a_wrong_type_are_refused_by_name(wrong, helm, archive):
         ({"scheduler": {"webhook": {"enabled": True}}}, "scheduler.webhook.enabled goes with scheduler.enabled alone"),
         ({"scheduler": {"webhook": {"enabled": "yes"}}}, "/scheduler/webhook/enabled"),
         ({"daemonsets": {"labels": {"a": 1}}}, "/daemonsets/labels/a"),
+        ({"metrics": {"labels": {"release": 1}}}, "/metrics/labels/release"),
+        ({"metrics": {"serviceMonitor": True}}, "additional properties 'serviceMonitor' not allowed"),
         ({"daemonsets": {"tolerations": [{"keys": "a"}]}}, "additional properties 'keys' not allowed"),
         ({"daemonsets": {"resources": {"limit": {}}}}, "additional properties 'limit' not allowed"),
         ({"daemonsets": {"resources": {"limits": {"memory": "much"}}}}, "/daemonsets/resources/limits/memory"),
@@ -688,11 +708,13 @@ def with_new_field(archive, folder):
 
 @pytest.fixture(scope="module")
 def namespaces(control_plane):
-    """Both, for objects that only go in there; and OpenShift's kind of object."""
+    """Both, for objects that only go in there; and the kinds of OpenShift and of Prometheus' operator."""
     control_plane.kubectl("apply", "--server-side", "--force-conflicts", "-k", CONFIG / "namespace")
     tools = subprocess.run([HACK / "helm.sh"], capture_output=True, text=True, check=True).stdout.strip()
     control_plane.kubectl("apply", "--server-side", "-f", f"{tools}/crds/securitycontextconstraints.yaml")
-    wait_for(lambda: control_plane.kubectl("get", "securitycontextconstraints"), message="OpenShift's kind to be served")
+    control_plane.kubectl("apply", "--server-side", "-f", Path(__file__).with_name("prometheus_operator.yaml"))
+    for kind in ("securitycontextconstraints", "servicemonitors", "prometheusrules"):
+        wait_for(lambda kind=kind: control_plane.kubectl("get", kind), message=f"{kind} to be served")
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@
 /*
  * The controller as it runs: informers, and several workers of each controller, all in threads, in
  * front of a model of the API server. Agents answer each order at once. A profile is edited again
- * and again while its nodes are labelled and unlabelled; in the end it must be Ready on all of
- * them, and no ticket may be left over.
+ * and again while its nodes are labelled and unlabelled, and somebody scrapes; in the end it must be
+ * Ready on all of them, and no ticket may be left over.
  */
 #include "reconcilers/reconcilers.h"
 
@@ -180,6 +180,13 @@ static void *run_manager(void *arg)
     return NULL;
 }
 
+static void scrape(struct metrics *m)
+{
+    auto_sb struct sb page = SB_INIT(1000000);
+    metrics_write(m, &page);
+    assert(strstr(sb_str(&page), "cleave_controller_wish_seconds_count"));
+}
+
 int main(void)
 {
     log_setup(LOG_ERROR, LOG_LOGFMT, 2);
@@ -191,9 +198,11 @@ int main(void)
         add_node(i);
     add_profile();
     struct manager *manager = manager_new(/* opts= */ NULL);
+    struct metrics *metrics = metrics_new();
     struct reconcilers *all = reconcilers_new(&(struct reconcilers_opts){.reader = server,
                                                                          .writer = server,
                                                                          .clk = clock_real(),
+                                                                         .metrics = metrics,
                                                                          .workers = WORKERS});
     reconcilers_hand_over(all, manager);
     pthread_t thread;
@@ -202,6 +211,7 @@ int main(void)
     for (int edit = 1; edit <= EDITS; edit++) {
         shuffle(edit);
         patch(&resource_gpuprofiles, "p", NULL, spec_of(edit));
+        scrape(metrics);
     }
     for (int i = 0; i < NODES; i++) {
         auto_free char *name = xasprintf("n%02d", i);
@@ -214,6 +224,7 @@ int main(void)
     (void)pthread_join(thread, NULL);
     (void)manager_free(manager);
     (void)reconcilers_free(all);
+    (void)metrics_free(metrics);
     (void)kc_free(server);
     (void)scope_free(life);
     return 0;

@@ -11,6 +11,9 @@
     "components/other-nodes" .otherNodes.enabled
     "agent/components/koordlet" .koordlet.enabled
     "agent/components/mps" .mps.enabled
+    "monitoring/scrape" .metrics.serviceMonitors
+    "monitoring/rules" .metrics.rules
+    "monitoring/dashboards" .metrics.dashboards
     "components/metrics-auth" (eq .metrics.auth "token")
     "components/openshift" .openshift.enabled
     "agent/components/cleave-runtime" .cleaveRuntime.install

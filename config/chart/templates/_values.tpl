@@ -21,6 +21,8 @@ yes
   {{- include "cleave.annotate" (dict "metadata" .object.metadata "more" (dict "helm.sh/resource-policy" "keep")) -}}
 {{- else if eq $kind "NetworkPolicy" -}}
   {{- include "cleave.network" . -}}
+{{- else if has $kind (list "ServiceMonitor" "PrometheusRule") -}}
+  {{- include "cleave.monitoring" . -}}
 {{- else if eq $kind "PodDisruptionBudget" -}}
   {{- /* With one pod it would keep a node from being drained. */ -}}
   {{- $_ := set .object.spec "minAvailable" (min .object.spec.minAvailable (sub $deployment.replicas 1)) -}}
@@ -60,6 +62,16 @@ yes
 {{- range $rule := .object.spec.egress -}}
   {{- range $.values.networkPolicy.apiServerPorts -}}
     {{- $_ := set $rule "ports" (append $rule.ports (dict "port" . "protocol" "TCP")) -}}
+  {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "cleave.monitoring" -}}
+{{- $metadata := .object.metadata -}}
+{{- $_ := set $metadata "labels" (mergeOverwrite (dict) $metadata.labels .values.metrics.labels) -}}
+{{- range $endpoint := get .object.spec "endpoints" | default list -}}
+  {{- with get $endpoint "tlsConfig" -}}
+    {{- $_ := set .ca.secret "name" $.values.metrics.tlsSecret -}}
   {{- end -}}
 {{- end -}}
 {{- end -}}

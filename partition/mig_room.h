@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "partition/mig.h"
+
+/* What still fits on a card beside the instances that must stay. */
+struct mig_room {
+    const struct mig_profile
+        *largest; /* by memory, then by compute; NULL: none fits. Borrowed from the table */
+    unsigned memory_slices; /* those that no instance covers */
+};
+
+/* The room beside `kept`. Total: instances that overlap, lie off the grid or have a profile that is
+ * not in the table only cover their memory slices. */
+struct mig_room mig_room(const struct mig_table *t, const struct mig_state *kept);
