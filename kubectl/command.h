@@ -38,8 +38,8 @@ int command_print_text(const struct command *c, const struct sb *text);
 /* The bound of what one command prints. */
 #define COMMAND_MAX_BYTES ((size_t)256 << 20)
 
-/* `kubectl cleave plan`: what the objects of the file would do. file "-": stdin. */
-int command_plan(const struct command *c, const char *file);
+/* `kubectl cleave plan`: what the objects of the file would do. path "-": stdin. */
+int command_plan(const struct command *c, const char *path);
 /* `kubectl cleave why`: why a pod gets no GPU, and the change of layout that would give it one. */
 int command_why(const struct command *c, const char *ns, const char *pod);
 /* `kubectl cleave`: the cards of all nodes, or of one. node NULL: all. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kubectl/picture.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "kubectl/room.h"
+#include "kubectl/status_card.h"
 
 /* Several compute instances share the place of their GPU instance, eight at most. */
 enum { SLICE_WEIGHT = 8, WORDS_BYTES = 400 };
@@ -53,8 +53,7 @@ static struct place *places_of(const struct device_card *card, size_t *ret_n)
     for (size_t i = 0; i < card->n_partitions; i++) {
         const struct device_partition *p = &card->partitions[i];
         struct place at = {.sharers = 1, .from = p};
-        if (p->placement && sscanf(p->placement, "%u:%u", &at.start, &at.size) == 2 &&
-            at.start < MIG_MAX_MEMORY_SLICES && at.size <= MIG_MAX_MEMORY_SLICES - at.start)
+        if (status_card_place(p, &at.start, &at.size))
             *XPUSH(list, n) = at;
     }
     if (n)

@@ -56,14 +56,14 @@ static const struct mig_profile *largest(const struct gpu_card *card, const stru
     return best;
 }
 
-const struct mig_profile *room_for_partition(const struct device_card *from,
+const struct mig_profile *room_for_partition(const struct device_card *card,
                                              const struct mig_table *table)
 {
-    if (!table || from->mode != API_MODE_MIG)
+    if (!table || card->mode != API_MODE_MIG)
         return NULL;
-    auto_free struct gpu_card *card = xmalloc(sizeof(*card));
-    status_card_read(from, table, card);
-    const struct mig_profile *best = largest(card, table);
-    gpu_card_done(card);
+    auto_free struct gpu_card *now = xmalloc(sizeof(*now));
+    status_card_read(card, table, now);
+    const struct mig_profile *best = largest(now, table);
+    gpu_card_done(now);
     return best;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "base/xalloc.h"
 
 #include "partition/vendor.h"
@@ -59,6 +60,20 @@ static unsigned profile_of(const struct mig_table *t, const char *partition, uns
     return MIG_NO_PROFILE;
 }
 
+bool status_card_place(const struct device_partition *p, unsigned *ret_start, unsigned *ret_size)
+{
+    int64_t start;
+    int64_t size;
+    const char *colon = p->placement ? strchr(p->placement, ':') : NULL;
+    auto_free char *first = colon ? xstrndup(p->placement, (size_t)(colon - p->placement)) : NULL;
+    if (!colon || num_parse(first, 0, MIG_MAX_MEMORY_SLICES - 1, &start, NULL) < 0 ||
+        num_parse(colon + 1, 1, MIG_MAX_MEMORY_SLICES - start, &size, NULL) < 0)
+        return false;
+    *ret_start = (unsigned)start;
+    *ret_size = (unsigned)size;
+    return true;
+}
+
 static struct mig_instance *instance_of(struct mig_state *s, unsigned gi_id)
 {
     for (unsigned i = 0; i < s->n; i++)
@@ -94,8 +109,7 @@ static void read_instance(const struct device_partition *p, struct gpu_card *ret
     unsigned start;
     unsigned size;
     unsigned ci_slices;
-    if (!p->placement || sscanf(p->placement, "%u:%u", &start, &size) != 2 ||
-        start >= MIG_MAX_MEMORY_SLICES || size > MIG_MAX_MEMORY_SLICES - start)
+    if (!status_card_place(p, &start, &size))
         return;
     struct mig_instance *in = instance_of(&ret->state, (unsigned)p->gi_id);
     if (!in)
