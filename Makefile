@@ -13,7 +13,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 VENDORS := $(patsubst nodeagent/%/,%,$(wildcard nodeagent/vendor/*/))
 # The order is the order of the layers, top first (hack/check-layers.sh).
-LIB_DIRS := scheduler reconcilers reconcilers/records controller $(addprefix nodeagent/,commands loop report audit telemetry \
+LIB_DIRS := kubectl scheduler reconcilers reconcilers/records controller $(addprefix nodeagent/,commands loop report audit telemetry \
     slots offer health change mode kubelet cdi vendor $(VENDORS)) runtime $(addprefix nodeagent/,arbiter container gpu) service kubeclient interop partition api base
 # Linked into tests only.
 TEST_DIRS := kubeclient/fake
@@ -85,7 +85,7 @@ PROTO_LIB := $(B)/libproto.a
 LIBS := $(foreach d,$(LIB_DIRS),$(call lib_of,$(d))) $(PROTO_LIB)
 TEST_LIBS := $(foreach d,$(TEST_DIRS),$(call lib_of,$(d))) $(LIBS)
 
-BINARIES := $(addprefix $(B)/,cleave-controller cleave-scheduler cleave-agent cleave-child cleave-watch cleave-runtime)
+BINARIES := $(addprefix $(B)/,cleave-controller cleave-scheduler cleave-agent cleave-child cleave-watch cleave-runtime kubectl-cleave)
 UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard test/unit/*_test.c))
 # Fakes and harnesses that several tests share: test/unit/*_support.c. A test links those that it uses, and loads the libraries
 # that these need: it is smaller, and starts sooner.
@@ -201,6 +201,11 @@ $(B)/cleave-agent: $(B)/nodeagent/main.o $(LIBS)
 	@echo "  LINK    $@"
 	@$(CC) $(LDFLAGS) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
+# kubectl finds it by this name: "kubectl cleave".
+$(B)/kubectl-cleave: $(B)/kubectl/main.o $(LIBS)
+	@echo "  LINK    $@"
+	@$(CC) $(LDFLAGS) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+
 # The programs of child processes: of both, and of the agent alone.
 $(B)/cleave-child: $(B)/child/main.o $(LIBS)
 	@echo "  LINK    $@"
@@ -308,7 +313,7 @@ lint: ## Format, layers, headers, doc comments, SPDX lines, clang-tidy, shell, s
 
 .PHONY: dependencies
 dependencies: ## Every library that the programs load, what is known to be wrong with it, and what was decided (docs/dependencies.md)
-	@$(MAKE) -s VARIANT=release build/release/cleave-controller build/release/cleave-scheduler build/release/cleave-agent
+	@$(MAKE) -s VARIANT=release build/release/cleave-controller build/release/cleave-scheduler build/release/cleave-agent build/release/kubectl-cleave
 	@hack/dependencies.py
 
 .PHONY: format

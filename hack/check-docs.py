@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-FOLDERS = ("base", "api", "partition", "interop", "kubeclient", "service", "controller", "reconcilers", "scheduler", "nodeagent")
+FOLDERS = ("base", "api", "partition", "interop", "kubeclient", "service", "controller", "reconcilers", "scheduler", "kubectl", "nodeagent")
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 LITERAL = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 ATTRIBUTE = re.compile(r"__attribute__\s*\(\(.*?\)\)(?!\))", re.S)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 COV = ROOT / "build" / "cov"
-FOLDERS = "base api partition interop kubeclient service controller reconcilers scheduler nodeagent".split()
+FOLDERS = "base api partition interop kubeclient service controller reconcilers scheduler kubectl nodeagent".split()
 
 
 def build():

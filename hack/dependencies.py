@@ -25,7 +25,7 @@ import linked
 
 ROOT = linked.ROOT
 DECISIONS = ROOT / "docs" / "dependencies.md"
-PROGRAMS = [ROOT / "build" / "release" / name for name in ("cleave-controller", "cleave-scheduler", "cleave-agent", "cleave-child", "cleave-watch", "cleave-runtime")]
+PROGRAMS = [ROOT / "build" / "release" / name for name in ("cleave-controller", "cleave-scheduler", "cleave-agent", "cleave-child", "cleave-watch", "cleave-runtime", "kubectl-cleave")]
 DOC = Path("/usr/share/doc")
 SUPPORT = Path("/usr/share/debian-security-support")
 CVE = re.compile(r"CVE-\d{4}-\d{4,}")

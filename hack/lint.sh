@@ -94,7 +94,7 @@ tidy_one() { # file flags...
 export -f tidy_one tidy_key
 
 tidy() {
-    local flags sources folders=(base api partition interop kubeclient service controller nodeagent child reconcilers scheduler sim)
+    local flags sources folders=(base api partition interop kubeclient service controller nodeagent child reconcilers scheduler kubectl sim)
     make -s VARIANT=lint generated
     read -ra flags < <(pkg-config --cflags libcurl jansson yaml-0.1 libmicrohttpd libseccomp openssl libnghttp2)
     flags+=(-std=gnu17 -D_GNU_SOURCE -I. -Ibuild/lint/gen "-DCLEAVE_VERSION=\"lint\"" -Wall -Wextra)

@@ -356,10 +356,10 @@ static char *first_existing(const char *list)
     return NULL;
 }
 
-static int load_with_environ(const char *path, char *const envp[], struct kc_config *ret,
-                             struct err *e)
+static int load_with_environ(const char *path, const char *context, char *const envp[],
+                             struct kc_config *ret, struct err *e)
 {
-    TRY(kc_config_load(path, /* context= */ NULL, ret, e));
+    TRY(kc_config_load(path, context, ret, e));
     ret->envp = envp;
     return 0;
 }
@@ -367,20 +367,26 @@ static int load_with_environ(const char *path, char *const envp[], struct kc_con
 int kc_config_discover(const char *path_flag, char *const envp[], struct kc_config *ret,
                        struct err *e)
 {
+    return kc_config_discover_context(path_flag, /* context= */ NULL, envp, ret, e);
+}
+
+int kc_config_discover_context(const char *path_flag, const char *context, char *const envp[],
+                               struct kc_config *ret, struct err *e)
+{
     if (path_flag && *path_flag)
-        return load_with_environ(path_flag, envp, ret, e);
+        return load_with_environ(path_flag, context, envp, ret, e);
     const char *list = env_get(envp, "KUBECONFIG");
     auto_free char *listed = first_existing(list);
     if (listed)
-        return load_with_environ(listed, envp, ret, e);
-    if (env_get(envp, "KUBERNETES_SERVICE_HOST"))
+        return load_with_environ(listed, context, envp, ret, e);
+    if (!context && env_get(envp, "KUBERNETES_SERVICE_HOST"))
         return kc_config_in_cluster(envp, /* folder= */ NULL, ret, e);
     if (list && *list)
         return err_set(e, ERR_NOT_FOUND, "KUBECONFIG: %s does not exist or cannot be read", list);
     const char *home = env_get(envp, "HOME");
     auto_free char *own = home ? xasprintf("%s/.kube/config", home) : NULL;
     if (own && is_readable(own))
-        return load_with_environ(own, envp, ret, e);
+        return load_with_environ(own, context, envp, ret, e);
     return err_set(e, ERR_NOT_FOUND,
                    "no kubeconfig: use --kubeconfig or KUBECONFIG, or run in a pod");
 }

@@ -57,6 +57,11 @@ struct kc_config {
 int kc_config_discover(const char *path_flag, char *const envp[], struct kc_config *ret,
                        struct err *e) MUST_CHECK;
 
+/* The same with a context other than the file's current one, which the pod we run in has not, and is
+ * not asked for. context NULL: the current one. */
+int kc_config_discover_context(const char *path_flag, const char *context, char *const envp[],
+                               struct kc_config *ret, struct err *e) MUST_CHECK;
+
 /* A kubeconfig file. context NULL: its current-context. Relative paths in it are relative to the
  * file's folder. ERR_NOT_FOUND, ERR_INVALID (names the field), ERR_TOO_LARGE beyond 4 MiB. */
 int kc_config_load(const char *path, const char *context, struct kc_config *ret,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reconcilers/maps.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_other(const struct object *before, const struct object *after)
@@ -28,6 +29,13 @@ static bool selects(const struct context *ctx, const struct profile_record *p,
     return n && label_selector_matches(&p->spec.node_selector, n->labels, n->n_labels);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(object_name(*(struct object *const *)a), object_name(*(struct object *const *)b));
+}
+
+/* In the order of their names, so that the rollout's tickets go out in an order that a person can
+ * foresee, and that kubectl/cluster_plan.h foretells. */
 void maps_profile_to_nodes(void *self, const struct object *profile, struct wq *out)
 {
     const struct context *ctx = self;
@@ -36,6 +44,8 @@ void maps_profile_to_nodes(void *self, const struct object *profile, struct wq *
     if (p->spec_error)
         return;
     store_list(ctx->caches.devices, &devices);
+    if (devices.count)
+        qsort(devices.items, devices.count, sizeof(*devices.items), by_name);
     for (size_t i = 0; i < devices.count; i++) {
         const struct object_key key = object_key(devices.items[i]);
         if (selects(ctx, p, &key))

@@ -253,6 +253,29 @@ Test(config, nothing_to_go_by_is_not_found)
     cr_expect_eq(kc_config_discover("/nowhere/config", none, &c, &e), -ERR_NOT_FOUND);
 }
 
+Test(config, another_context_can_be_asked_for_and_is_not_the_pods)
+{
+    auto_folder struct folder f = folder_new();
+    auto_free char *path = write_file(
+        f.path, "config",
+        "current-context: x\n"
+        "contexts: [{name: x, context: {cluster: c}}, {name: y, context: {cluster: d}}]\n"
+        "clusters: [{name: c, cluster: {server: 'http://c'}},"
+        " {name: d, cluster: {server: 'http://d'}}]\n");
+    auto_free char *listed = entry("KUBECONFIG", path);
+    char in_pod[] = "KUBERNETES_SERVICE_HOST=10.0.0.1";
+    char *listed_only[] = {listed, NULL};
+    char *pod_only[] = {in_pod, NULL};
+    auto_err struct err e = {0};
+    auto_kc_config struct kc_config c = {0};
+    auto_kc_config struct kc_config d = {0};
+    cr_assert_eq(kc_config_discover_context(NULL, "y", listed_only, &d, &e), 0, "%s", e.msg);
+    cr_expect_str_eq(d.server, "http://d");
+    cr_expect(kc_config_discover_context(path, "z", listed_only, &c, &e) < 0);
+    cr_expect_not_null(strstr(err_msg(&e), "z"), "%s", err_msg(&e));
+    cr_expect_eq(kc_config_discover_context(NULL, "y", pod_only, &c, NULL), -ERR_NOT_FOUND);
+}
+
 /* Another cluster than the one that was meant would be worse. */
 Test(config, a_list_of_files_that_are_not_there_is_told_and_not_passed_over)
 {

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kubectl/cards_text.h"
+
+#include <string.h>
+
+#include "base/xalloc.h"
+
+#include "kubectl/bar.h"
+#include "kubectl/safe_text.h"
+#include "kubectl/word_list.h"
+#include "partition/model.h"
+#include "partition/vendor.h"
+#include "service/conditions.h"
+
+/* Who has a part is indented so far. */
+#define INDENT "     "
+
+/* --- The node --- */
+
+static void add_condition(const struct device_status *st, const struct screen *s, struct sb *b)
+{
+    const struct condition *ready = condition_get(&st->conditions, "Ready");
+    if (!ready) {
+        screen_paint(s, b, INK_BUSY, "  not reported");
+        return;
+    }
+    if (ready->status == CONDITION_TRUE) {
+        screen_paint(s, b, INK_GOOD, "  Ready");
+        return;
+    }
+    auto_free char *reason = safe_text(ready->reason);
+    auto_free char *words = xasprintf("  not ready: %s", reason);
+    screen_paint(s, b, INK_BAD, words);
+}
+
+static void add_head(const struct node_cards_view *v, const struct screen *s, struct sb *b)
+{
+    auto_free char *name = safe_text(v->name);
+    screen_paint(s, b, INK_STRONG, name);
+    if (v->status)
+        add_condition(v->status, s, b);
+    if (v->has_node && v->unready)
+        screen_paint(s, b, INK_BAD, "  node NotReady");
+    if (v->has_node && v->cordoned)
+        screen_paint(s, b, INK_BUSY, "  cordoned");
+    sb_add_char(b, '\n');
+}
+
+/* --- One card --- */
+
+static char *user_words(const struct device_consumer *c)
+{
+    if (c->name)
+        return xasprintf("%s/%s%s%s", c->namespace ? c->namespace : "", c->name,
+                         c->container ? " " : "", c->container ? c->container : "");
+    return xasprintf("%s (pid %lld)", c->process ? c->process : "a process", (long long)c->pid);
+}
+
+static void add_part_users(const struct device_card *card, const struct picture_part *p,
+                           const struct screen *s, struct sb *b)
+{
+    size_t n;
+    const struct device_consumer *users = picture_users(card, p, &n);
+    auto_free char *name = safe_text(p->name);
+    auto_free char *heading = xasprintf(INDENT "%s  ", name);
+    struct word_list l = {.out = b, .screen = s, .heading = heading};
+    for (size_t i = 0; i < n; i++) {
+        auto_free char *words = user_words(&users[i]);
+        word_list_add(&l, words);
+    }
+    if (n == 0 && p->state == PART_USED)
+        word_list_add(&l, "in use");
+    if (p->state == PART_ILL && p->from && p->from->unhealthy.message)
+        word_list_add(&l, p->from->unhealthy.message);
+    word_list_end(&l);
+}
+
+static void add_state(const struct device_card *card, const struct screen *s, struct sb *b)
+{
+    const struct condition *ill = condition_get(&card->conditions, "Healthy");
+    const struct condition *applied = condition_get(&card->conditions, "Applied");
+    if (!card->healthy) {
+        auto_free char *why = safe_text(ill && ill->reason ? ill->reason : "not healthy");
+        sb_add(b, "  ");
+        screen_paint(s, b, INK_BAD, why);
+    } else if (applied && applied->status != CONDITION_TRUE) {
+        auto_free char *why = safe_text(applied->reason);
+        sb_add(b, "  ");
+        screen_paint(s, b, INK_BUSY, why);
+    }
+}
+
+static void add_card(const struct device_card *card, const struct mig_table *table,
+                     const struct screen *s, struct sb *b)
+{
+    auto_picture struct picture p = {0};
+    auto_free char *model = safe_text(card->model);
+    picture_make(card, table, &p);
+    sb_addf(b, "  %s GPU %lld  %s  %s", vendor_title(card->vendor), (long long)card->index, model,
+            api_mode_names[card->mode]);
+    add_state(card, s, b);
+    sb_add(b, "\n" INDENT);
+    bar_add(&p, s->columns - strlen(INDENT), s, b);
+    sb_add_char(b, '\n');
+    for (size_t i = 0; i < p.n; i++)
+        add_part_users(card, &p.parts[i], s, b);
+    struct word_list l = {.out = b, .screen = s, .heading = INDENT "free  ", .ink = INK_GOOD};
+    if (*p.room)
+        word_list_add(&l, p.room);
+    word_list_end(&l);
+}
+
+/* The table of a card's model; NULL: it has no MIG, or one that cannot be read. */
+static struct mig_table *table_of(const struct device_status *st, const struct device_card *card)
+{
+    const struct device_model *m = card->model ? device_status_model(st, card->model) : NULL;
+    auto_free struct mig_table *t = xmalloc(sizeof(*t));
+    if (!m || !m->n_mig_profiles || model_to_table(m, t, NULL) < 0)
+        return NULL;
+    return TAKE(t);
+}
+
+void cards_text(const struct node_cards_view *v, const struct screen *s, struct sb *ret)
+{
+    add_head(v, s, ret);
+    if (v->error) {
+        auto_free char *why = safe_text(v->error);
+        sb_add(ret, "  ");
+        screen_paint(s, ret, INK_BAD, why);
+        sb_add_char(ret, '\n');
+    }
+    for (size_t i = 0; v->status && i < v->status->n_devices; i++) {
+        auto_free struct mig_table *t = table_of(v->status, &v->status->devices[i]);
+        add_card(&v->status->devices[i], t, s, ret);
+    }
+    if (v->status && v->status->n_devices == 0)
+        sb_add(ret, "  no cards\n");
+}
+
+/* --- For programs --- */
+
+static void set_text(json_t *o, const char *key, const char *text)
+{
+    if (text && *text)
+        (void)json_object_set_new(o, key, json_string(text));
+}
+
+static json_t *users_json(const struct device_card *card, const struct picture_part *p)
+{
+    size_t n;
+    const struct device_consumer *users = picture_users(card, p, &n);
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++) {
+        json_t *o = json_object();
+        set_text(o, "namespace", users[i].namespace);
+        set_text(o, "name", users[i].name);
+        set_text(o, "container", users[i].container);
+        set_text(o, "process", users[i].process);
+        if (users[i].pid)
+            (void)json_object_set_new(o, "pid", json_integer(users[i].pid));
+        (void)json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static json_t *part_json(const struct device_card *card, const struct picture_part *p)
+{
+    static const char *const states[] = {[PART_FREE] = "Free",
+                                         [PART_USED] = "Used",
+                                         [PART_ILL] = "Unhealthy",
+                                         [PART_UNCUT] = "Uncut"};
+    json_t *o = json_object();
+    set_text(o, "name", p->name);
+    set_text(o, "state", states[p->state]);
+    if (p->from) {
+        set_text(o, "uuid", p->from->uuid);
+        set_text(o, "placement", p->from->placement);
+    }
+    if (p->from && p->from->has_slice) {
+        (void)json_object_set_new(o, "memoryMiB", json_integer(p->from->slice.memory_mib));
+        (void)json_object_set_new(o, "computePercent",
+                                  json_integer(p->from->slice.compute_percent));
+    }
+    json_t *users = users_json(card, p);
+    if (json_array_size(users))
+        (void)json_object_set(o, "users", users);
+    json_decref(users);
+    return o;
+}
+
+static json_t *card_json(const struct device_card *card, const struct mig_table *table)
+{
+    auto_picture struct picture p = {0};
+    json_t *o = json_object();
+    json_t *parts = json_array();
+    picture_make(card, table, &p);
+    for (size_t i = 0; i < p.n; i++)
+        (void)json_array_append_new(parts, part_json(card, &p.parts[i]));
+    (void)json_object_set_new(o, "index", json_integer(card->index));
+    set_text(o, "uuid", card->uuid);
+    set_text(o, "vendor", card->vendor);
+    set_text(o, "model", card->model);
+    set_text(o, "mode", api_mode_names[card->mode]);
+    (void)json_object_set_new(o, "healthy", json_boolean(card->healthy));
+    (void)json_object_set_new(o, "parts", parts);
+    set_text(o, "free", p.room);
+    return o;
+}
+
+json_t *cards_json(const struct node_cards_view *v)
+{
+    json_t *o = json_object();
+    json_t *cards = json_array();
+    set_text(o, "name", v->name);
+    set_text(o, "error", v->error);
+    if (v->has_node) {
+        (void)json_object_set_new(o, "nodeReady", json_boolean(!v->unready));
+        (void)json_object_set_new(o, "cordoned", json_boolean(v->cordoned));
+    }
+    for (size_t i = 0; v->status && i < v->status->n_devices; i++) {
+        auto_free struct mig_table *t = table_of(v->status, &v->status->devices[i]);
+        (void)json_array_append_new(cards, card_json(&v->status->devices[i], t));
+    }
+    (void)json_object_set_new(o, "cards", cards);
+    return o;
+}

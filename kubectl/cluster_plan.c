@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kubectl/cluster_plan.h"
+
+#include <string.h>
+
+#include "base/xalloc.h"
+
+#include "reconcilers/device_spec.h"
+#include "reconcilers/standing.h"
+
+struct walk {
+    struct findings *f;
+    const struct plan_file *file;
+    struct cluster_plan *ret;
+    size_t *matched; /* nodes of each queue's profile */
+};
+
+/* --- Queues --- */
+
+static void add_queue(const json_t *profile, struct cluster_plan *ret)
+{
+    struct plan_queue *q = XPUSH(ret->queues, ret->n_queues);
+    q->profile = xstrdup(JX_STR_AT(profile, "metadata", "name"));
+}
+
+/* Enters the node as the controller's ledger would (reconcilers/node_ledger.c). */
+static void enter(const struct node_view *v, struct plan_queue *q, size_t *matched)
+{
+    const char *node = object_name(v->device_object);
+    if (!node_view_profile(v, q->profile))
+        return;
+    (*matched)++;
+    if (!standing_is_settled(v, q->profile))
+        *XPUSH(q->in_change, q->n_in_change) = xstrdup(node);
+    else if (device_spec_needs_ticket(v, q->profile))
+        *XPUSH(q->waiting, q->n_waiting) = xstrdup(node);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void sort_names(char **names, size_t n)
+{
+    if (n)
+        qsort(names, n, sizeof(*names), by_name);
+}
+
+static int finish_queue(const struct findings *f, struct plan_queue *q, size_t matched,
+                        struct err *e)
+{
+    const struct object_key key = {.name = q->profile};
+    auto_object struct object *o = store_get(f->caches.profiles, &key);
+    const struct profile_record *p = object_payload(o);
+    const char *max = p->spec.rollout.max_unavailable;
+    q->paused = p->spec.paused;
+    q->max_unavailable = xstrdup(max ? max : "1");
+    sort_names(q->waiting, q->n_waiting);
+    sort_names(q->in_change, q->n_in_change);
+    return gpuprofile_max_unavailable(max, matched ? matched : 1, &q->at_once, e);
+}
+
+/* --- Nodes --- */
+
+static bool is_selected(const struct walk *w, const struct node_view *v)
+{
+    for (size_t i = 0; i < w->ret->n_queues; i++)
+        if (node_view_profile(v, w->ret->queues[i].profile))
+            return true;
+    return false;
+}
+
+static int plan_device(void *arg, const struct object *device, const json_t *obj, struct err *e)
+{
+    (void)e;
+    struct walk *w = arg;
+    auto_node_view struct node_view v = {0};
+    auto_device_status struct device_status st = {0};
+    w->ret->n_devices++;
+    node_view_read(&w->f->caches, object_name(device), &v);
+    if (!v.node)
+        return 0; /* its Node is gone */
+    bool selected = is_selected(w, &v);
+    if (!selected && json_array_size(w->file->configs) == 0)
+        return 0;
+    auto_node_plan struct node_plan p = {0};
+    if (device_status_decode(obj, &st, /* e= */ NULL) < 0)
+        st = (struct device_status){0}; /* the standing tells of it */
+    node_plan_make(&v, &st, &p);
+    if (!selected && !p.changes)
+        return 0;
+    for (size_t i = 0; i < w->ret->n_queues; i++)
+        enter(&v, &w->ret->queues[i], &w->matched[i]);
+    *XPUSH(w->ret->nodes, w->ret->n_nodes) = p;
+    p = (struct node_plan){0};
+    return 0;
+}
+
+static int by_node(const void *a, const void *b)
+{
+    return strcmp(((const struct node_plan *)a)->name, ((const struct node_plan *)b)->name);
+}
+
+/* --- The whole --- */
+
+static int put_file(const struct plan_file *file, struct findings *f, struct err *e)
+{
+    size_t i;
+    json_t *doc;
+    json_array_foreach(file->profiles, i, doc)
+        TRY(findings_put(f->caches.profiles, &records_profile_type, doc, e));
+    json_array_foreach(file->configs, i, doc)
+        TRY(findings_put(f->caches.configs, &records_config_type, doc, e));
+    return 0;
+}
+
+static int read_inputs(struct kc *kc, struct scope *s, struct findings *f, struct err *e)
+{
+    TRY(findings_read(f, kc, s, &records_node_type, f->caches.nodes, NULL, e));
+    TRY(findings_read(f, kc, s, &records_profile_type, f->caches.profiles,
+                      "profiles that stand in the way, or give way, are not seen", e));
+    return findings_read(f, kc, s, &records_config_type, f->caches.configs,
+                         "only built-in layouts, and those of the file, are known by name", e);
+}
+
+static int make(struct kc *kc, struct scope *s, const struct plan_file *file,
+                struct cluster_plan *ret, struct err *e)
+{
+    auto_findings struct findings f = {0};
+    findings_init(&f);
+    TRY(read_inputs(kc, s, &f, e));
+    TRY(put_file(file, &f, e));
+    size_t i;
+    json_t *doc;
+    json_array_foreach(file->profiles, i, doc)
+        add_queue(doc, ret);
+    auto_free size_t *matched = xcalloc(ret->n_queues, sizeof(*matched));
+    struct walk w = {&f, file, ret, matched};
+    TRY(findings_each_device(&f, kc, s, plan_device, &w, e));
+    for (i = 0; i < ret->n_queues; i++)
+        TRY(finish_queue(&f, &ret->queues[i], matched[i], e));
+    if (ret->n_nodes)
+        qsort(ret->nodes, ret->n_nodes, sizeof(*ret->nodes), by_node);
+    ret->notes = f.notes;
+    ret->n_notes = f.n_notes;
+    f.notes = NULL;
+    f.n_notes = 0;
+    return 0;
+}
+
+int cluster_plan_make(struct kc *kc, struct scope *s, const struct plan_file *file,
+                      struct cluster_plan *ret, struct err *e)
+{
+    *ret = (struct cluster_plan){0};
+    int rc = make(kc, s, file, ret, e);
+    if (rc < 0)
+        cluster_plan_done(ret);
+    return rc;
+}
+
+bool cluster_plan_changes(const struct cluster_plan *p)
+{
+    for (size_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].changes)
+            return true;
+    return false;
+}
+
+bool cluster_plan_refuses(const struct cluster_plan *p)
+{
+    for (size_t i = 0; i < p->n_nodes; i++)
+        if (node_plan_refuses(&p->nodes[i]))
+            return true;
+    return false;
+}
+
+static void names_free(char **names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(names[i]);
+    free(names);
+}
+
+void cluster_plan_done(struct cluster_plan *p)
+{
+    for (size_t i = 0; i < p->n_nodes; i++)
+        node_plan_done(&p->nodes[i]);
+    for (size_t i = 0; i < p->n_queues; i++) {
+        struct plan_queue *q = &p->queues[i];
+        names_free(q->waiting, q->n_waiting);
+        names_free(q->in_change, q->n_in_change);
+        free(q->profile);
+        free(q->max_unavailable);
+    }
+    names_free(p->notes, p->n_notes);
+    free(p->queues);
+    free(p->nodes);
+    *p = (struct cluster_plan){0};
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "kubectl/findings.h"
+#include "kubectl/node_plan.h"
+#include "kubectl/plan_file.h"
+
+/* What the objects of a file would do to a cluster. */
+
+/* The nodes that a profile of the file has to change, and how many at a time. */
+struct plan_queue {
+    char *profile;
+    char *max_unavailable; /* as it is written: "1", "25%" */
+    size_t at_once;
+    bool paused;
+    char **waiting; /* by name; those whose change is yet to be ordered */
+    size_t n_waiting;
+    char **in_change; /* by name; those that it has ordered, and that are not done */
+    size_t n_in_change;
+};
+
+struct cluster_plan {
+    struct node_plan *nodes; /* by name: those that the file's objects concern */
+    size_t n_nodes;
+    struct plan_queue *queues; /* one for each profile of the file */
+    size_t n_queues;
+    size_t n_devices; /* that were looked at */
+    char **notes;     /* what could not be read */
+    size_t n_notes;
+};
+
+/* Reads the cluster and plans; nothing is written. Errors are those of the API client. *ret is
+ * overwritten. */
+int cluster_plan_make(struct kc *kc, struct scope *s, const struct plan_file *file,
+                      struct cluster_plan *ret, struct err *e) MUST_CHECK;
+/* True when a node would change. */
+bool cluster_plan_changes(const struct cluster_plan *p);
+/* True when something that the file asks for cannot be. */
+bool cluster_plan_refuses(const struct cluster_plan *p);
+void cluster_plan_done(struct cluster_plan *p);
+AUTO_DEFINE(cluster_plan, struct cluster_plan, cluster_plan_done)
+#define auto_cluster_plan AUTO(cluster_plan)

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kubectl/command.h"
+
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/jx.h"
+#include "base/yaml.h"
+
+#include "kubectl/failure.h"
+#include "kubectl/safe_text.h"
+
+int command_output_of(const char *word, enum command_output *ret, struct err *e)
+{
+    if (!word)
+        *ret = OUTPUT_TEXT;
+    else if (strcmp(word, "json") == 0)
+        *ret = OUTPUT_JSON;
+    else if (strcmp(word, "yaml") == 0)
+        *ret = OUTPUT_YAML;
+    else
+        return err_set(e, ERR_INVALID,
+                       "unable to match a printer suitable for the output format \"%s\", allowed "
+                       "formats are: json,yaml",
+                       word);
+    return 0;
+}
+
+int command_fail(FILE *err, const char *server, const struct err *e)
+{
+    auto_free char *words = failure_words(e, server);
+    (void)fprintf(err, "%s\n", words);
+    return COMMAND_FAILED;
+}
+
+void command_notes(const struct command *c, char *const *notes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        auto_free char *words = safe_text(notes[i]);
+        (void)fprintf(c->err, "Warning: %s\n", words);
+    }
+}
+
+static int put(const struct command *c, const char *text)
+{
+    if (fputs(text, c->out) >= 0 && fflush(c->out) == 0)
+        return COMMAND_OK;
+    (void)fputs("error: the output cannot be written\n", c->err);
+    return COMMAND_FAILED;
+}
+
+int command_print(const struct command *c, const json_t *document)
+{
+    auto_free char *text = c->output == OUTPUT_YAML
+                               ? yaml_dump(document)
+                               : json_dumps(document, JSON_INDENT(4) | JSON_PRESERVE_ORDER);
+    int code = put(c, text ? text : "");
+    return code == COMMAND_OK && c->output == OUTPUT_JSON ? put(c, "\n") : code;
+}
+
+int command_print_text(const struct command *c, const struct sb *text)
+{
+    auto_err struct err e = {0};
+    if (sb_check(text, &e) < 0)
+        return command_fail(c->err, NULL, &e);
+    return put(c, sb_str(text));
+}

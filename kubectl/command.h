@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdio.h>
+
+#include "base/scope.h"
+
+#include "kubeclient/client.h"
+#include "kubectl/screen.h"
+
+/* What a command works with, and its ends. */
+
+/* As kubectl diff has it: 1 is the error, so that scripts tell it from a difference. */
+enum command_exit { COMMAND_OK = 0, COMMAND_FAILED = 1, COMMAND_CHANGES = 2 };
+
+enum command_output { OUTPUT_TEXT, OUTPUT_JSON, OUTPUT_YAML };
+
+struct command {
+    struct kc *kc;
+    struct scope *scope;
+    const char *server; /* for messages */
+    struct screen screen;
+    enum command_output output;
+    FILE *out, *err;
+};
+
+/* The value of -o; NULL: text. ERR_INVALID names what is allowed. */
+int command_output_of(const char *word, enum command_output *ret, struct err *e) MUST_CHECK;
+/* Prints the error; returns COMMAND_FAILED. server NULL: none was asked. */
+int command_fail(FILE *err, const char *server, const struct err *e);
+/* Prints what could not be read. */
+void command_notes(const struct command *c, char *const *notes, size_t n);
+/* Prints the document as -o asks. COMMAND_FAILED when it cannot be written. */
+int command_print(const struct command *c, const json_t *document);
+/* Prints the text. The same. */
+int command_print_text(const struct command *c, const struct sb *text);
+
+/* The bound of what one command prints. */
+#define COMMAND_MAX_BYTES ((size_t)256 << 20)
+
+/* `kubectl cleave plan`: what the objects of the file would do. path "-": stdin. */
+int command_plan(const struct command *c, const char *path);
+/* `kubectl cleave why`: why a pod gets no GPU, and the change of layout that would give it one. */
+int command_why(const struct command *c, const char *ns, const char *pod);
+/* `kubectl cleave`: the cards of all nodes, or of one. node NULL: all. */
+int command_cards(const struct command *c, const char *node);

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/jx.h"
+#include "base/xalloc.h"
+
+#include "kubectl/cards_text.h"
+#include "kubectl/command.h"
+#include "kubectl/findings.h"
+#include "service/resources.h"
+
+/* One node, told as soon as its Device was read: of a large cluster the texts are kept, and no more. */
+struct told {
+    char *name, *text;
+    json_t *document;
+};
+
+struct walk {
+    const struct command *c;
+    const char *only; /* NULL: all nodes */
+    struct findings *f;
+    struct told *told;
+    size_t n;
+};
+
+/* What is read of a Node. */
+struct node_note {
+    bool cordoned, unready;
+};
+
+static int read_node(const json_t *obj, void **ret, struct err *e)
+{
+    (void)e;
+    struct node_note *n = xmalloc(sizeof(*n));
+    size_t i;
+    json_t *condition;
+    n->cordoned = json_is_true(JX_AT(obj, "spec", "unschedulable"));
+    n->unready = true;
+    json_array_foreach(JX_AT(obj, "status", "conditions"), i, condition) {
+        const char *type = JX_STR_AT(condition, "type");
+        const char *status = JX_STR_AT(condition, "status");
+        if (type && status && strcmp(type, "Ready") == 0)
+            n->unready = strcmp(status, "True") != 0;
+    }
+    *ret = n;
+    return 0;
+}
+
+static const struct object_type node_note_type = {&resource_nodes, read_node, free};
+
+static void tell(const struct walk *w, const struct node_cards_view *v, struct told *ret)
+{
+    ret->name = xstrdup(v->name);
+    if (w->c->output != OUTPUT_TEXT) {
+        ret->document = cards_json(v);
+        return;
+    }
+    auto_sb struct sb text = SB_INIT(COMMAND_MAX_BYTES);
+    cards_text(v, &w->c->screen, &text);
+    ret->text = sb_take(&text);
+}
+
+static int walk_device(void *arg, const struct object *device, const json_t *obj, struct err *e)
+{
+    (void)e;
+    struct walk *w = arg;
+    auto_err struct err why = {0};
+    auto_device_status struct device_status st = {0};
+    const struct object_key key = object_key(device);
+    if (w->only && strcmp(key.name, w->only) != 0)
+        return 0;
+    auto_object struct object *node = store_get(w->f->caches.nodes, &key);
+    const struct node_note *note = node ? object_payload(node) : NULL;
+    struct node_cards_view v = {.name = key.name, .has_node = note};
+    if (note) {
+        v.cordoned = note->cordoned;
+        v.unready = note->unready;
+    }
+    if (device_status_decode(obj, &st, &why) < 0)
+        v.error = err_msg(&why);
+    else
+        v.status = &st;
+    tell(w, &v, XPUSH(w->told, w->n));
+    return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct told *)a)->name, ((const struct told *)b)->name);
+}
+
+static int print_documents(const struct walk *w)
+{
+    auto_json json_t *list = json_array();
+    for (size_t i = 0; i < w->n; i++)
+        (void)json_array_append(list, w->told[i].document);
+    auto_json json_t *document = json_pack("{s:s, s:O}", "kind", "Cards", "nodes", list);
+    return command_print(w->c, document);
+}
+
+static int print_texts(const struct walk *w)
+{
+    auto_sb struct sb text = SB_INIT(COMMAND_MAX_BYTES);
+    for (size_t i = 0; i < w->n; i++)
+        sb_add(&text, w->told[i].text);
+    if (w->n == 0)
+        (void)fputs("No Devices found: no node has reported its cards to Cleave.\n", w->c->err);
+    return command_print_text(w->c, &text);
+}
+
+static int show(struct walk *w)
+{
+    auto_err struct err e = {0};
+    const struct command *c = w->c;
+    if (findings_read(w->f, c->kc, c->scope, &node_note_type, w->f->caches.nodes,
+                      "whether nodes are ready or cordoned is not shown", &e) < 0 ||
+        findings_each_device(w->f, c->kc, c->scope, walk_device, w, &e) < 0)
+        return command_fail(c->err, c->server, &e);
+    command_notes(c, w->f->notes, w->f->n_notes);
+    if (w->only && w->n == 0) {
+        (void)err_set(&e, ERR_INVALID, "node %s has no Device", w->only);
+        return command_fail(c->err, /* server= */ NULL, &e);
+    }
+    if (w->n)
+        qsort(w->told, w->n, sizeof(*w->told), by_name);
+    return c->output == OUTPUT_TEXT ? print_texts(w) : print_documents(w);
+}
+
+int command_cards(const struct command *c, const char *node)
+{
+    auto_findings struct findings f = {0};
+    findings_init(&f);
+    struct walk w = {.c = c, .only = node, .f = &f};
+    int code = show(&w);
+    for (size_t i = 0; i < w.n; i++) {
+        free(w.told[i].name);
+        free(w.told[i].text);
+        json_decref(w.told[i].document);
+    }
+    free(w.told);
+    return code;
+}

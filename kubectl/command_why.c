@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/jx.h"
+#include "base/xalloc.h"
+
+#include "kubectl/command.h"
+#include "kubectl/safe_text.h"
+#include "kubectl/why.h"
+#include "service/resources.h"
+
+enum { PAGE = 500 };
+
+/* One answer for each resource that the pod asks for. */
+struct question {
+    const struct command *c;
+    json_t *pod;
+    struct pod_wish wish;
+    struct why *whys;
+    char *notes[2];
+    size_t n_notes;
+};
+
+static void question_done(struct question *q)
+{
+    for (size_t i = 0; i < q->wish.n; i++)
+        why_done(&q->whys[i]);
+    for (size_t i = 0; i < q->n_notes; i++)
+        free(q->notes[i]);
+    free(q->whys);
+    pod_wish_done(&q->wish);
+    json_decref(q->pod);
+}
+
+AUTO_DEFINE(question, struct question, question_done)
+#define auto_question AUTO(question)
+
+/* --- Reading --- */
+
+static int read_node(void *arg, const json_t *obj, struct err *e)
+{
+    (void)e;
+    struct question *q = arg;
+    for (size_t i = 0; i < q->wish.n; i++)
+        why_add_node(&q->whys[i], &q->wish, obj);
+    return 0;
+}
+
+static int read_pod(void *arg, const json_t *obj, struct err *e)
+{
+    (void)e;
+    struct question *q = arg;
+    for (size_t i = 0; i < q->wish.n; i++)
+        why_add_pod(&q->whys[i], obj);
+    return 0;
+}
+
+static int read_device(void *arg, const json_t *obj, struct err *e)
+{
+    (void)e;
+    struct question *q = arg;
+    auto_device_spec struct device_spec spec = {0};
+    auto_device_status struct device_status st = {0};
+    const char *name = JX_STR_AT(obj, "metadata", "name");
+    if (device_status_decode(obj, &st, NULL) < 0)
+        return 0;
+    bool known = device_spec_decode(obj, &spec, NULL) == 0;
+    for (size_t i = 0; i < q->wish.n; i++)
+        why_add_device(&q->whys[i], name, &st, known ? &spec : NULL);
+    return 0;
+}
+
+/* without NULL: the question cannot be answered without this kind. */
+static int list(struct question *q, const struct kc_resource *res, kc_item_fn *fn,
+                const char *without, struct err *e)
+{
+    auto_err struct err why = {0};
+    const struct kc_target t = {.res = res};
+    const struct kc_list_opts o = {.page_size = PAGE};
+    int rc = kc_list_each(q->c->kc, q->c->scope, &t, &o, fn, q, /* ret_version= */ NULL, &why);
+    if (rc == 0)
+        return 0;
+    if (!without || (rc != -ERR_FORBIDDEN && rc != -ERR_NOT_FOUND))
+        return err_move(e, &why);
+    q->notes[q->n_notes++] =
+        xasprintf("%s cannot be read (%s): %s", res->plural, err_msg(&why), without);
+    return 0;
+}
+
+static int read_cluster(struct question *q, struct err *e)
+{
+    TRY(list(q, &resource_nodes, read_node, NULL, e));
+    TRY(list(q, &resource_pods, read_pod, "what pods have of each node is not known", e));
+    return list(q, &resource_devices, read_device, "no change of layout can be named", e);
+}
+
+/* --- Telling --- */
+
+/* What kube-scheduler wrote, if it was asked; NULL: nothing. Borrowed. */
+static const char *scheduler_words(const json_t *pod)
+{
+    size_t i;
+    json_t *c;
+    json_array_foreach(JX_AT(pod, "status", "conditions"), i, c) {
+        const char *type = JX_STR_AT(c, "type");
+        const char *status = JX_STR_AT(c, "status");
+        if (type && status && strcmp(type, "PodScheduled") == 0 && strcmp(status, "False") == 0)
+            return JX_STR_AT(c, "message");
+    }
+    return NULL;
+}
+
+/* Why there is nothing to find out; NULL: there is. Caller frees. */
+static char *settled(const struct question *q)
+{
+    const char *node = JX_STR_AT(q->pod, "spec", "nodeName");
+    const json_t *gates = JX_AT(q->pod, "spec", "schedulingGates");
+    if (node)
+        return xasprintf("it is bound to node %s", node);
+    if (json_array_size(gates)) {
+        const char *gate = JX_STR_AT(json_array_get(gates, 0), "name");
+        return xasprintf("kube-scheduler is not asked before its scheduling gate %s is gone",
+                         gate ? gate : "");
+    }
+    if (q->wish.shares) {
+        const char *words = scheduler_words(q->pod);
+        return xasprintf("it asks for a share of a card, of which cleave-scheduler knows; %s%s",
+                         words ? "it says: " : "it has said nothing yet", words ? words : "");
+    }
+    if (q->wish.n == 0)
+        return xstrdup("it asks for no GPU, under none of the names that Cleave offers");
+    return NULL;
+}
+
+static void add_heading(const struct question *q, const char *name, const char *why_not,
+                        struct sb *b)
+{
+    auto_free char *pod = safe_text(name);
+    auto_free char *reason = safe_text(why_not);
+    auto_free char *words = safe_text(scheduler_words(q->pod));
+    if (why_not) {
+        sb_addf(b, "%s: %s\n", pod, reason);
+        return;
+    }
+    sb_addf(b, "%s asks for", pod);
+    for (size_t i = 0; i < q->wish.n; i++) {
+        auto_free char *resource = safe_text(q->wish.resources[i].name);
+        sb_addf(b, "%s %lld %s", i ? "," : "", (long long)q->wish.resources[i].count, resource);
+    }
+    sb_add_char(b, '\n');
+    if (*words)
+        sb_addf(b, "kube-scheduler says: %s\n", words);
+}
+
+static int tell_text(const struct question *q, const char *name, const char *why_not)
+{
+    auto_sb struct sb b = SB_INIT(COMMAND_MAX_BYTES);
+    add_heading(q, name, why_not, &b);
+    for (size_t i = 0; !why_not && i < q->wish.n; i++)
+        why_text(&q->whys[i], &q->c->screen, &b);
+    return command_print_text(q->c, &b);
+}
+
+static int tell_json(const struct question *q, const char *name, const char *why_not)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; !why_not && i < q->wish.n; i++)
+        (void)json_array_append_new(list, why_json(&q->whys[i]));
+    auto_json json_t *doc =
+        json_pack("{s:s, s:s, s:s*, s:s*, s:o}", "kind", "Why", "pod", name, "settled", why_not,
+                  "scheduler", scheduler_words(q->pod), "resources", list);
+    return command_print(q->c, doc);
+}
+
+static void open_whys(struct question *q)
+{
+    q->whys = xcalloc(q->wish.n, sizeof(*q->whys));
+    for (size_t i = 0; i < q->wish.n; i++) {
+        q->whys[i].resource = q->wish.resources[i].name;
+        q->whys[i].count = q->wish.resources[i].count;
+    }
+}
+
+int command_why(const struct command *c, const char *ns, const char *pod)
+{
+    auto_err struct err e = {0};
+    auto_question struct question q = {.c = c};
+    const struct kc_target t = {.res = &resource_pods, .ns = ns, .name = pod};
+    int rc = kc_get(c->kc, c->scope, &t, &q.pod, &e);
+    if (rc == -ERR_NOT_FOUND) {
+        auto_err struct err none = {0};
+        (void)err_set(&none, ERR_INVALID, "pods \"%s\" not found in namespace %s", pod, ns);
+        return command_fail(c->err, /* server= */ NULL, &none);
+    }
+    if (rc < 0)
+        return command_fail(c->err, c->server, &e);
+    auto_free char *name = xasprintf("%s/%s", ns, pod);
+    pod_wish_read(q.pod, &q.wish);
+    open_whys(&q);
+    auto_free char *why_not = settled(&q);
+    if (!why_not && read_cluster(&q, &e) < 0)
+        return command_fail(c->err, c->server, &e);
+    command_notes(c, q.notes, q.n_notes);
+    return c->output == OUTPUT_TEXT ? tell_text(&q, name, why_not) : tell_json(&q, name, why_not);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kubectl/failure.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/auto.h"
+#include "base/xalloc.h"
+
+#include "kubectl/safe_text.h"
+
+enum { HTTP_UNAUTHORIZED = 401 };
+
+static bool is_without_answer(const struct err *e)
+{
+    return e->http_status == 0 && (e->kind == ERR_UNAVAILABLE || e->kind == ERR_TIMEOUT);
+}
+
+static char *words_of(const struct err *e, const char *server)
+{
+    const char *reason = e->reason ? e->reason : err_kind_name(e->kind);
+    if (!server)
+        return xasprintf("error: %s", err_msg(e));
+    if (e->http_status == HTTP_UNAUTHORIZED)
+        return xasprintf("error: You must be logged in to the server (%s)", err_msg(e));
+    if (e->kind == ERR_NOT_FOUND)
+        return xasprintf("error: the server doesn't have what was asked for: is Cleave installed "
+                         "in this cluster? (%s)",
+                         err_msg(e));
+    if (is_without_answer(e))
+        return xasprintf("Unable to connect to the server: %s", err_msg(e));
+    if (e->http_status || e->kind == ERR_FORBIDDEN)
+        return xasprintf("Error from server (%s): %s", reason, err_msg(e));
+    return xasprintf("error: %s", err_msg(e));
+}
+
+char *failure_words(const struct err *e, const char *server)
+{
+    auto_free char *words = words_of(e, server);
+    return safe_text(words);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kubectl/findings.h"
+
+#include <string.h>
+
+#include "base/xalloc.h"
+
+enum { PAGE = 500 };
+
+void findings_init(struct findings *f)
+{
+    *f = (struct findings){.caches = {.nodes = store_new(),
+                                      .devices = store_new(),
+                                      .profiles = store_new(),
+                                      .configs = store_new()}};
+}
+
+void findings_done(struct findings *f)
+{
+    (void)store_free(f->caches.nodes);
+    (void)store_free(f->caches.devices);
+    (void)store_free(f->caches.profiles);
+    (void)store_free(f->caches.configs);
+    for (size_t i = 0; i < f->n_notes; i++)
+        free(f->notes[i]);
+    free(f->notes);
+    *f = (struct findings){0};
+}
+
+int findings_put(struct store *into, const struct object_type *type, const json_t *obj,
+                 struct err *e)
+{
+    auto_object struct object *o = NULL;
+    auto_object struct object *before = NULL;
+    TRY(object_new(type, obj, &o, e));
+    store_put(into, o, &before);
+    return 0;
+}
+
+struct listing {
+    const struct object_type *type;
+    struct store *into;
+};
+
+static int list_one(void *arg, const json_t *obj, struct err *e)
+{
+    const struct listing *l = arg;
+    return findings_put(l->into, l->type, obj, e);
+}
+
+int findings_read(struct findings *f, struct kc *kc, struct scope *s,
+                  const struct object_type *type, struct store *into, const char *without,
+                  struct err *e)
+{
+    auto_err struct err why = {0};
+    struct listing l = {type, into};
+    const struct kc_target t = {.res = type->resource};
+    const struct kc_list_opts o = {.page_size = PAGE};
+    int rc = kc_list_each(kc, s, &t, &o, list_one, &l, /* ret_version= */ NULL, &why);
+    if (rc == 0)
+        return 0;
+    if (!without || (rc != -ERR_FORBIDDEN && rc != -ERR_NOT_FOUND))
+        return err_move(e, &why);
+    *XPUSH(f->notes, f->n_notes) =
+        xasprintf("%s cannot be read (%s): %s", type->resource->plural, err_msg(&why), without);
+    return 0;
+}
+
+struct device_walk {
+    struct findings *f;
+    findings_fn *fn;
+    void *arg;
+};
+
+static int walk_one(void *arg, const json_t *obj, struct err *e)
+{
+    const struct device_walk *w = arg;
+    auto_object struct object *device = NULL;
+    TRY(object_new(&records_device_type, obj, &device, e));
+    auto_object struct object *before = NULL;
+    store_put(w->f->caches.devices, device, &before);
+    int rc = w->fn(w->arg, device, obj, e);
+    const struct object_key key = object_key(device);
+    (void)object_unref(store_remove(w->f->caches.devices, &key, /* resource_version= */ NULL));
+    return rc;
+}
+
+int findings_each_device(struct findings *f, struct kc *kc, struct scope *s, findings_fn *fn,
+                         void *arg, struct err *e)
+{
+    struct device_walk w = {f, fn, arg};
+    const struct kc_target t = {.res = records_device_type.resource};
+    const struct kc_list_opts o = {.page_size = PAGE};
+    return kc_list_each(kc, s, &t, &o, walk_one, &w, /* ret_version= */ NULL, e);
+}

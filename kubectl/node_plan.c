@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kubectl/node_plan.h"
+
+#include <string.h>
+
+#include "base/xalloc.h"
+
+#include "kubectl/card_parts_plan.h"
+#include "kubectl/status_card.h"
+#include "nodeagent/change/card_view.h"
+#include "reconcilers/device_spec.h"
+#include "reconcilers/standing.h"
+
+/* --- Sharing in words --- */
+
+static char *sharing_words(const struct device_want *w)
+{
+    if (!w || !w->has_sharing)
+        return xstrdup("not shared");
+    const struct device_sharing *s = &w->sharing;
+    if (s->has_time_slicing)
+        return xasprintf("timeSlicing, %lld replicas%s", (long long)s->time_slicing.replicas,
+                         s->time_slicing.rename_by_default ? ", renamed" : "");
+    if (s->has_mps)
+        return xasprintf("mps, %lld replicas%s", (long long)s->mps.replicas,
+                         s->mps.rename_by_default ? ", renamed" : "");
+    if (!s->has_fractional)
+        return xstrdup("not shared");
+    return xasprintf("shares, at most %lld, of %lld %% memory and %lld %% compute",
+                     (long long)s->fractional.max_shares, (long long)s->fractional.memory_percent,
+                     (long long)s->fractional.compute_percent);
+}
+
+static void set_sharing(const struct device_want *now, const struct device_want *want,
+                        struct card_plan_view *ret)
+{
+    auto_free char *before = sharing_words(now);
+    auto_free char *after = sharing_words(want);
+    if (strcmp(before, after) == 0)
+        return;
+    ret->sharing = TAKE(before);
+    ret->wanted_sharing = TAKE(after);
+}
+
+/* --- One card --- */
+
+static void set_cannot(struct card_plan_view *ret, const char *reason, const char *message)
+{
+    ret->fate = FATE_CANNOT;
+    xstr_set(&ret->reason, reason);
+    xstr_set(&ret->message, message);
+}
+
+static void set_plan(const struct gpu_card *card, const struct device_card *st,
+                     const struct card_plan *plan, struct card_plan_view *ret)
+{
+    static const enum card_fate fates[] = {[CARD_NOTHING] = FATE_STAYS,
+                                           [CARD_CHANGE] = FATE_CHANGES,
+                                           [CARD_DRAIN] = FATE_DRAINS,
+                                           [CARD_INFEASIBLE] = FATE_CANNOT};
+    ret->fate = fates[plan->verdict];
+    if (plan->verdict == CARD_INFEASIBLE) {
+        set_cannot(ret, plan->reason, plan->message);
+        return;
+    }
+    card_parts_compare(card, plan, ret);
+    if (plan->verdict != CARD_DRAIN)
+        return;
+    xstr_set(&ret->reason, plan->reason);
+    xstr_set(&ret->message, plan->message);
+    card_parts_users(card, st, plan, ret);
+}
+
+static void plan_want(const struct device_card *st, const struct mig_table *table,
+                      const struct device_want *want, struct card_plan_view *ret)
+{
+    auto_err struct err e = {0};
+    struct card_wish wish;
+    auto_free struct gpu_card *card = xmalloc(sizeof(*card));
+    auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
+    status_card_read(st, table, card);
+    if (card_wish_of(card, want, &wish, &e) < 0) {
+        set_cannot(ret, "Invalid", err_msg(&e));
+    } else {
+        card_plan(card, &wish, plan);
+        set_plan(card, st, plan, ret);
+    }
+    gpu_card_done(card);
+}
+
+static void plan_card(const struct node_view *v, const struct device_card *st,
+                      const struct mig_table *table, const struct device_want *want,
+                      struct node_plan *ret)
+{
+    const struct device_want *now = device_spec_want(&v->device->spec, want->uuid);
+    struct card_plan_view *to = XPUSH(ret->cards, ret->n_cards);
+    *to = (struct card_plan_view){
+        .uuid = xstrdup(st->uuid),
+        .vendor = xstrdup(st->vendor),
+        .model = xstrdup(st->model),
+        .source = xstrdup(want->has_source ? want->source.name : ""),
+        .index = st->index,
+        .mode = st->mode,
+        .wanted_mode = want->mode,
+        .evicts = want->has_rollout && want->rollout.drain == API_DRAIN_EVICT,
+    };
+    plan_want(st, table, want, to);
+    set_sharing(now, want, to);
+    ret->changes |= to->fate == FATE_CHANGES || to->fate == FATE_DRAINS || to->sharing;
+}
+
+static void plan_cards(const struct node_view *v, const struct device_status *st,
+                       struct node_plan *ret)
+{
+    for (size_t i = 0; i < v->device->n_cards; i++) {
+        const char *uuid = v->cards[i].uuid;
+        const struct device_want *want = device_spec_want(&v->result.spec, uuid);
+        const struct device_card *card = device_status_card(st, uuid);
+        if (want && card)
+            plan_card(v, card, v->cards[i].table, want, ret);
+    }
+}
+
+/* --- Sources --- */
+
+static void add_problem(const char *source, const char *reason, const char *message, bool refused,
+                        struct node_plan *ret)
+{
+    *XPUSH(ret->problems, ret->n_problems) = (struct plan_problem){.source = xstrdup(source),
+                                                                   .reason = xstrdup(reason),
+                                                                   .message = xstrdup(message),
+                                                                   .refused = refused};
+}
+
+static bool is_refused(const struct resolve_outcome *o, const struct resolve_problem *p)
+{
+    return o->verdict == RESOLVE_REFUSED || strcmp(p->reason, "Conflict") == 0;
+}
+
+/* A standing is of the node as it is: what it says of a change under way is no problem. */
+static void judge_source(const struct node_view *v, const struct resolve_outcome *o,
+                         struct node_plan *ret)
+{
+    for (size_t i = 0; i < o->n_problems; i++)
+        add_problem(o->source.name, o->problems[i].reason, o->problems[i].message,
+                    is_refused(o, &o->problems[i]), ret);
+    auto_standing struct standing s = {0};
+    standing_of(v, o, &s);
+    if ((s.phase == PHASE_FAILED && !s.refused) || !v->device->has_status)
+        add_problem(o->source.name, s.reason, s.message, /* refused= */ false, ret);
+}
+
+void node_plan_make(const struct node_view *v, const struct device_status *st,
+                    struct node_plan *ret)
+{
+    *ret = (struct node_plan){.name = xstrdup(object_name(v->device_object))};
+    auto_spec_draft struct spec_draft draft = {0};
+    plan_cards(v, st, ret);
+    for (size_t i = 0; i < v->result.n_outcomes; i++)
+        judge_source(v, &v->result.outcomes[i], ret);
+    device_spec_draft(v, /* waiting= */ NULL, /* n_waiting= */ 0, &draft);
+    ret->changes |= draft.changed;
+}
+
+bool node_plan_refuses(const struct node_plan *p)
+{
+    for (size_t i = 0; i < p->n_problems; i++)
+        if (p->problems[i].refused)
+            return true;
+    for (size_t i = 0; i < p->n_cards; i++)
+        if (p->cards[i].fate == FATE_CANNOT)
+            return true;
+    return false;
+}
+
+/* --- The end --- */
+
+static void parts_done(struct plan_parts *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        free(l->items[i]);
+    free(l->items);
+}
+
+static void user_done(struct plan_user *u)
+{
+    free(u->ns);
+    free(u->name);
+    free(u->uid);
+    free(u->process);
+}
+
+static void card_done(struct card_plan_view *c)
+{
+    parts_done(&c->stays);
+    parts_done(&c->goes);
+    parts_done(&c->comes);
+    for (size_t i = 0; i < c->n_users; i++)
+        user_done(&c->users[i]);
+    free(c->users);
+    free(c->uuid);
+    free(c->vendor);
+    free(c->model);
+    free(c->source);
+    free(c->reason);
+    free(c->message);
+    free(c->sharing);
+    free(c->wanted_sharing);
+}
+
+void node_plan_done(struct node_plan *p)
+{
+    for (size_t i = 0; i < p->n_cards; i++)
+        card_done(&p->cards[i]);
+    for (size_t i = 0; i < p->n_problems; i++) {
+        free(p->problems[i].source);
+        free(p->problems[i].reason);
+        free(p->problems[i].message);
+    }
+    free(p->cards);
+    free(p->problems);
+    free(p->name);
+    *p = (struct node_plan){0};
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "api/device.h"
+#include "kubectl/plan_values.h"
+#include "reconcilers/node_view.h"
+
+/*
+ * What becomes of one node once its view is in force, before anything is done: the wants are those
+ * of the controller (node_view_resolve, device_spec_needs_ticket, standing_of), and the parts that
+ * stay, go and come are those of the agent's planner (card_plan). Pure.
+ */
+
+/* One source that cannot be followed here, or a remark about it. */
+struct plan_problem {
+    char *source, *reason, *message;
+    bool refused; /* nothing of this source is done on this node */
+};
+
+struct node_plan {
+    char *name;
+    struct card_plan_view *cards; /* those that a source governs, in the Device's order */
+    size_t n_cards;
+    struct plan_problem *problems;
+    size_t n_problems;
+    bool changes; /* the Device's spec, or its hardware, would be another */
+};
+
+/* v was resolved, and has Node and Device; st is the status of this Device. *ret is overwritten. */
+void node_plan_make(const struct node_view *v, const struct device_status *st,
+                    struct node_plan *ret);
+/* True when something that is asked of the node cannot be. */
+bool node_plan_refuses(const struct node_plan *p);
+void node_plan_done(struct node_plan *p);
+AUTO_DEFINE(node_plan, struct node_plan, node_plan_done)
+#define auto_node_plan AUTO(node_plan)

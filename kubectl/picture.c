@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kubectl/picture.h"
+
+#include <string.h>
+
+#include "base/sb.h"
+#include "base/xalloc.h"
+
+#include "kubectl/room.h"
+#include "kubectl/status_card.h"
+
+/* Several compute instances share the place of their GPU instance, eight at most. */
+enum { SLICE_WEIGHT = 8, WORDS_BYTES = 400 };
+
+static void add(struct picture *p, const char *name, uint64_t weight, enum part_state state,
+                const struct device_partition *from)
+{
+    *XPUSH(p->parts, p->n) = (struct picture_part){xstrdup(name ? name : ""), weight, state, from};
+}
+
+static enum part_state state_of(const struct device_partition *p)
+{
+    if (p->has_unhealthy)
+        return PART_ILL;
+    return p->in_use || p->n_in_use_by ? PART_USED : PART_FREE;
+}
+
+static uint64_t positive(int64_t n)
+{
+    return n > 0 ? (uint64_t)n : 0;
+}
+
+/* --- Partitions of MIG --- */
+
+struct place {
+    unsigned start, size, sharers;
+    const struct device_partition *from;
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct place *x = a;
+    const struct place *y = b;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return x->from < y->from ? -1 : x->from > y->from;
+}
+
+static struct place *places_of(const struct device_card *card, size_t *ret_n)
+{
+    struct place *list = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < card->n_partitions; i++) {
+        const struct device_partition *p = &card->partitions[i];
+        struct place at = {.sharers = 1, .from = p};
+        if (status_card_place(p, &at.start, &at.size))
+            *XPUSH(list, n) = at;
+    }
+    if (n)
+        qsort(list, n, sizeof(*list), by_place);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < n; k++)
+            list[i].sharers += k != i && list[k].start == list[i].start;
+    *ret_n = n;
+    return list;
+}
+
+static void picture_mig(const struct device_card *card, const struct mig_table *table,
+                        struct picture *ret)
+{
+    size_t n;
+    unsigned at = 0;
+    auto_free struct place *places = places_of(card, &n);
+    for (size_t i = 0; i < n; i++) {
+        const struct place *p = &places[i];
+        if (p->start > at)
+            add(ret, "", (uint64_t)(p->start - at) * SLICE_WEIGHT, PART_UNCUT, NULL);
+        add(ret, p->from->profile, (uint64_t)p->size * SLICE_WEIGHT / p->sharers, state_of(p->from),
+            p->from);
+        if (p->start + p->size > at)
+            at = p->start + p->size;
+    }
+    if (table && table->memory_slices > at)
+        add(ret, "", (uint64_t)(table->memory_slices - at) * SLICE_WEIGHT, PART_UNCUT, NULL);
+}
+
+/* --- What is divided by memory --- */
+
+/* A pod may have a card whole that gives shares: then it gives none. */
+static bool is_shared(const struct device_card *card)
+{
+    bool whole = card->n_partitions == 0 && card->n_in_use_by;
+    return card->mode == API_MODE_NATIVE && card->has_fractional && !whole;
+}
+
+/* A share has no name of its own that says anything to a person. Caller frees. */
+static char *name_of(const struct device_card *card, const struct device_partition *p)
+{
+    if (card->mode == API_MODE_NATIVE && p->has_slice)
+        return xasprintf("%lld MiB %lld %%", (long long)p->slice.memory_mib,
+                         (long long)p->slice.compute_percent);
+    return xstrdup(p->has_slice && p->slice.alias ? p->slice.alias : p->profile);
+}
+
+/* total 0: unknown. */
+static void picture_memory(const struct device_card *card, uint64_t total, struct picture *ret)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < card->n_partitions; i++) {
+        const struct device_partition *p = &card->partitions[i];
+        uint64_t memory = positive(p->has_vf ? p->vf.memory_mib : p->slice.memory_mib);
+        auto_free char *name = name_of(card, p);
+        add(ret, name, memory ? memory : 1, state_of(p), p);
+        sum += memory;
+    }
+    if (total > sum)
+        add(ret, "", total - sum, PART_UNCUT, NULL);
+}
+
+static void picture_whole(const struct device_card *card, struct picture *ret)
+{
+    enum part_state state = card->in_use || card->n_in_use_by ? PART_USED : PART_FREE;
+    add(ret, "gpu", 1, card->healthy ? state : PART_ILL, NULL);
+}
+
+/* --- Room in words --- */
+
+static size_t free_of(const struct picture *p, const char *name, size_t from)
+{
+    size_t n = 0;
+    for (size_t i = from; i < p->n; i++)
+        n += p->parts[i].state == PART_FREE && strcmp(p->parts[i].name, name) == 0;
+    return n;
+}
+
+static bool is_first(const struct picture *p, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (p->parts[k].state == PART_FREE && strcmp(p->parts[k].name, p->parts[i].name) == 0)
+            return false;
+    return true;
+}
+
+static void add_free_parts(const struct picture *p, struct sb *b)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (p->parts[i].state == PART_FREE && is_first(p, i))
+            sb_addf(b, "%s%zux %s", b->len ? ", " : "", free_of(p, p->parts[i].name, i),
+                    p->parts[i].name);
+}
+
+static void add_share_room(const struct device_card *card, struct sb *b)
+{
+    int64_t memory = card->fractional.memory_mib;
+    int64_t compute = card->fractional.compute_percent;
+    int64_t shares = card->fractional.max_shares - (int64_t)card->n_partitions;
+    for (size_t i = 0; i < card->n_partitions; i++) {
+        memory -= card->partitions[i].slice.memory_mib;
+        compute -= card->partitions[i].slice.compute_percent;
+    }
+    if (shares > 0 && memory > 0)
+        sb_addf(b, "room for %lld MiB, %lld %%, in %lld share%s", (long long)memory,
+                (long long)(compute > 0 ? compute : 0), (long long)shares, shares == 1 ? "" : "s");
+}
+
+static char *room_words(const struct device_card *card, const struct mig_table *table,
+                        const struct picture *p)
+{
+    auto_sb struct sb b = SB_INIT(WORDS_BYTES);
+    if (!card->healthy)
+        return xstrdup("");
+    if (is_shared(card)) {
+        add_share_room(card, &b);
+        return sb_take(&b);
+    }
+    add_free_parts(p, &b);
+    const struct picture_part *last = p->n ? &p->parts[p->n - 1] : NULL;
+    if (card->mode == API_MODE_SGPU && last && last->state == PART_UNCUT)
+        sb_addf(&b, "%sroom for %llu MiB", b.len ? "; " : "", (unsigned long long)last->weight);
+    const struct mig_profile *more = room_for_partition(card, table);
+    if (more)
+        sb_addf(&b, "%sroom for %s", b.len ? "; " : "", more->name);
+    return sb_take(&b);
+}
+
+void picture_make(const struct device_card *card, const struct mig_table *table,
+                  struct picture *ret)
+{
+    *ret = (struct picture){0};
+    if (card->mode == API_MODE_MIG)
+        picture_mig(card, table, ret);
+    else if (card->mode == API_MODE_SGPU)
+        picture_memory(card, positive(card->sgpu.memory_mib), ret);
+    else if (card->mode == API_MODE_VGPU)
+        picture_memory(card, 0, ret);
+    else if (is_shared(card))
+        picture_memory(card, positive(card->fractional.memory_mib), ret);
+    else
+        picture_whole(card, ret);
+    ret->room = room_words(card, table, ret);
+}
+
+const struct device_consumer *picture_users(const struct device_card *card,
+                                            const struct picture_part *p, size_t *ret_n)
+{
+    bool whole = !p->from && p->state != PART_UNCUT;
+    *ret_n = p->from ? p->from->n_in_use_by : whole ? card->n_in_use_by : 0;
+    return p->from ? p->from->in_use_by : card->in_use_by;
+}
+
+void picture_done(struct picture *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        free(p->parts[i].name);
+    free(p->parts);
+    free(p->room);
+    *p = (struct picture){0};
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/jx.h"
+
+#include "kubectl/plan_text.h"
+
+static void set_text(json_t *o, const char *key, const char *text)
+{
+    if (text && *text)
+        (void)json_object_set_new(o, key, json_string(text));
+}
+
+static json_t *names(char *const *items, size_t n)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        (void)json_array_append_new(list, json_string(items[i]));
+    return list;
+}
+
+static void set_names(json_t *o, const char *key, char *const *items, size_t n)
+{
+    if (n)
+        (void)json_object_set_new(o, key, names(items, n));
+}
+
+static json_t *users(const struct card_plan_view *c)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < c->n_users; i++) {
+        const struct plan_user *u = &c->users[i];
+        json_t *o = json_object();
+        set_text(o, "namespace", u->ns);
+        set_text(o, "name", u->name);
+        set_text(o, "uid", u->uid);
+        set_text(o, "process", u->process);
+        if (!u->name && u->pid)
+            (void)json_object_set_new(o, "pid", json_integer(u->pid));
+        (void)json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static json_t *card(const struct card_plan_view *c)
+{
+    static const char *const fates[] = {[FATE_STAYS] = "AsWanted",
+                                        [FATE_CHANGES] = "Changes",
+                                        [FATE_DRAINS] = "Drains",
+                                        [FATE_CANNOT] = "Cannot"};
+    json_t *o = json_object();
+    (void)json_object_set_new(o, "index", json_integer(c->index));
+    set_text(o, "uuid", c->uuid);
+    set_text(o, "vendor", c->vendor);
+    set_text(o, "model", c->model);
+    set_text(o, "source", c->source);
+    set_text(o, "fate", fates[c->fate]);
+    set_text(o, "reason", c->reason);
+    set_text(o, "message", c->message);
+    set_text(o, "mode", api_mode_names[c->mode]);
+    set_text(o, "wantedMode", api_mode_names[c->wanted_mode]);
+    set_names(o, "stays", c->stays.items, c->stays.n);
+    set_names(o, "goes", c->goes.items, c->goes.n);
+    set_names(o, "comes", c->comes.items, c->comes.n);
+    set_text(o, "sharing", c->sharing);
+    set_text(o, "wantedSharing", c->wanted_sharing);
+    if (c->n_users) {
+        (void)json_object_set_new(o, "evicts", json_boolean(c->evicts));
+        (void)json_object_set_new(o, "users", users(c));
+    }
+    return o;
+}
+
+static json_t *problem(const struct plan_problem *p)
+{
+    json_t *o = json_object();
+    set_text(o, "source", p->source);
+    set_text(o, "reason", p->reason);
+    set_text(o, "message", p->message);
+    (void)json_object_set_new(o, "refused", json_boolean(p->refused));
+    return o;
+}
+
+static json_t *node(const struct node_plan *n)
+{
+    json_t *o = json_object();
+    json_t *cards = json_array();
+    json_t *problems = json_array();
+    for (size_t i = 0; i < n->n_cards; i++)
+        (void)json_array_append_new(cards, card(&n->cards[i]));
+    for (size_t i = 0; i < n->n_problems; i++)
+        (void)json_array_append_new(problems, problem(&n->problems[i]));
+    set_text(o, "name", n->name);
+    (void)json_object_set_new(o, "changes", json_boolean(n->changes));
+    (void)json_object_set_new(o, "problems", problems);
+    (void)json_object_set_new(o, "cards", cards);
+    return o;
+}
+
+static json_t *queue(const struct plan_queue *q)
+{
+    json_t *o = json_object();
+    set_text(o, "profile", q->profile);
+    set_text(o, "maxUnavailable", q->max_unavailable);
+    (void)json_object_set_new(o, "atOnce", json_integer((json_int_t)q->at_once));
+    (void)json_object_set_new(o, "paused", json_boolean(q->paused));
+    (void)json_object_set_new(o, "inChange", names(q->in_change, q->n_in_change));
+    (void)json_object_set_new(o, "waiting", names(q->waiting, q->n_waiting));
+    return o;
+}
+
+json_t *plan_json(const struct cluster_plan *p)
+{
+    json_t *o = json_object();
+    json_t *nodes = json_array();
+    json_t *order = json_array();
+    for (size_t i = 0; i < p->n_nodes; i++)
+        (void)json_array_append_new(nodes, node(&p->nodes[i]));
+    for (size_t i = 0; i < p->n_queues; i++)
+        (void)json_array_append_new(order, queue(&p->queues[i]));
+    set_text(o, "kind", "Plan");
+    (void)json_object_set_new(o, "changes", json_boolean(cluster_plan_changes(p)));
+    (void)json_object_set_new(o, "refused", json_boolean(cluster_plan_refuses(p)));
+    (void)json_object_set_new(o, "nodes", nodes);
+    (void)json_object_set_new(o, "order", order);
+    (void)json_object_set_new(o, "notRead", names(p->notes, p->n_notes));
+    return o;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kubectl/plan_text.h"
+
+#include <string.h>
+
+#include "base/xalloc.h"
+
+#include "kubectl/safe_text.h"
+#include "kubectl/word_list.h"
+#include "partition/vendor.h"
+
+/* Nodes that one line of the order names; a large cluster's order is in -o json. */
+enum { MAX_NAMED = 20 };
+
+struct sums {
+    size_t changing, standing, refusing, goes, comes, evicted, waited_for;
+};
+
+/* --- Lines --- */
+
+static void add_line(struct sb *b, const struct screen *s, enum ink ink, const char *before,
+                     const char *text)
+{
+    auto_free char *safe = safe_text(text);
+    sb_add(b, before);
+    screen_paint(s, b, ink, safe);
+    sb_add_char(b, '\n');
+}
+
+static void add_parts(struct sb *b, const struct screen *s, enum ink ink, const char *heading,
+                      const struct plan_parts *parts)
+{
+    struct word_list l = {.out = b, .screen = s, .heading = heading, .ink = ink};
+    for (size_t i = 0; i < parts->n; i++)
+        word_list_add(&l, parts->items[i]);
+    word_list_end(&l);
+}
+
+static char *user_words(const struct plan_user *u)
+{
+    if (u->name)
+        return xasprintf("%s/%s", u->ns ? u->ns : "", u->name);
+    if (u->uid)
+        return xasprintf("the pod with uid %s", u->uid);
+    return xasprintf("%s (pid %lld)", u->process ? u->process : "a process", (long long)u->pid);
+}
+
+/* What has no name of a pod cannot be evicted by name, but its pod, known by its uid, can. */
+static bool is_evicted(const struct card_plan_view *c, const struct plan_user *u)
+{
+    return c->evicts && (u->name || u->uid);
+}
+
+static void add_users(struct sb *b, const struct screen *s, const struct card_plan_view *c)
+{
+    struct word_list evicted = {.out = b, .screen = s, .heading = "    evicts  ", .ink = INK_BAD};
+    struct word_list waits = {.out = b, .screen = s, .heading = "    waits for  ", .ink = INK_BUSY};
+    for (size_t pass = 0; pass < 2; pass++) {
+        struct word_list *l = pass ? &waits : &evicted;
+        for (size_t i = 0; i < c->n_users; i++) {
+            auto_free char *words = user_words(&c->users[i]);
+            if (is_evicted(c, &c->users[i]) != (pass == 1))
+                word_list_add(l, words);
+        }
+        word_list_end(l);
+    }
+    if (c->n_users == 0 && c->fate == FATE_DRAINS)
+        add_line(b, s, INK_BUSY, "    waits: ", c->message);
+}
+
+/* --- Cards --- */
+
+static void add_card_head(struct sb *b, const struct screen *s, const struct card_plan_view *c)
+{
+    static const char *const words[] = {[FATE_STAYS] = "as wanted",
+                                        [FATE_CHANGES] = "changes",
+                                        [FATE_DRAINS] = "changes when it is free",
+                                        [FATE_CANNOT] = "cannot be"};
+    static const enum ink inks[] = {[FATE_STAYS] = INK_DIM,
+                                    [FATE_CHANGES] = INK_GOOD,
+                                    [FATE_DRAINS] = INK_BUSY,
+                                    [FATE_CANNOT] = INK_BAD};
+    auto_free char *model = safe_text(c->model);
+    auto_free char *source = safe_text(c->source);
+    sb_addf(b, "  %s GPU %lld  %s  by %s: ", vendor_title(c->vendor), (long long)c->index, model,
+            source);
+    const char *word = c->fate == FATE_STAYS && c->sharing ? "is shared anew" : words[c->fate];
+    screen_paint(s, b, inks[c->fate], word);
+    sb_add_char(b, '\n');
+}
+
+static void add_card(struct sb *b, const struct screen *s, const struct card_plan_view *c)
+{
+    add_card_head(b, s, c);
+    if (c->fate == FATE_CANNOT) {
+        auto_free char *why = xasprintf("%s: %s", c->reason, c->message);
+        add_line(b, s, INK_BAD, "    ", why);
+        return;
+    }
+    if (c->mode != c->wanted_mode) {
+        auto_free char *modes =
+            xasprintf("from %s to %s", api_mode_names[c->mode], api_mode_names[c->wanted_mode]);
+        add_line(b, s, INK_PLAIN, "    mode    ", modes);
+    }
+    if (c->fate != FATE_STAYS) {
+        add_parts(b, s, INK_DIM, "    stays   ", &c->stays);
+        add_parts(b, s, INK_BAD, "    goes    ", &c->goes);
+        add_parts(b, s, INK_GOOD, "    comes   ", &c->comes);
+    }
+    if (c->sharing) {
+        auto_free char *words = xasprintf("from %s to %s", c->sharing, c->wanted_sharing);
+        add_line(b, s, INK_PLAIN, "    sharing ", words);
+    }
+    add_users(b, s, c);
+}
+
+/* --- Nodes --- */
+
+static void add_problem(struct sb *b, const struct screen *s, const struct plan_problem *p)
+{
+    auto_free char *words = xasprintf("%s%s%s: %s", p->source, *p->source ? ": " : "", p->reason,
+                                      p->message ? p->message : "");
+    add_line(b, s, p->refused ? INK_BAD : INK_BUSY,
+             p->refused ? "  cannot be: " : "  note: ", words);
+}
+
+static void add_node(struct sb *b, const struct screen *s, const struct node_plan *n)
+{
+    auto_free char *name = safe_text(n->name);
+    screen_paint(s, b, INK_STRONG, name);
+    sb_add(b, n->changes ? "\n" : "  nothing changes\n");
+    for (size_t i = 0; i < n->n_problems; i++)
+        add_problem(b, s, &n->problems[i]);
+    for (size_t i = 0; i < n->n_cards; i++)
+        if (n->changes || n->cards[i].fate == FATE_CANNOT)
+            add_card(b, s, &n->cards[i]);
+}
+
+/* --- Order --- */
+
+static void add_names(struct sb *b, const struct screen *s, const char *heading, char *const *names,
+                      size_t n)
+{
+    struct word_list l = {.out = b, .screen = s, .heading = heading};
+    for (size_t i = 0; i < n && i < MAX_NAMED; i++)
+        word_list_add(&l, names[i]);
+    if (n > MAX_NAMED) {
+        auto_free char *more = xasprintf("and %zu more", n - MAX_NAMED);
+        word_list_add(&l, more);
+    }
+    word_list_end(&l);
+}
+
+static void add_queue(struct sb *b, const struct screen *s, const struct plan_queue *q)
+{
+    if (q->n_waiting == 0 && q->n_in_change == 0)
+        return;
+    auto_free char *name = safe_text(q->profile);
+    auto_free char *max = safe_text(q->max_unavailable);
+    if (q->paused)
+        sb_addf(b, "Order of %s: none begins, since it is paused (spec.paused)\n", name);
+    else
+        sb_addf(b,
+                "Order of %s: by name, at most %zu node%s at a time (rollout.maxUnavailable: %s)\n",
+                name, q->at_once, q->at_once == 1 ? "" : "s", max);
+    add_names(b, s, "  in change already  ", q->in_change, q->n_in_change);
+    add_names(b, s, "  ", q->waiting, q->n_waiting);
+}
+
+/* --- Sums --- */
+
+static void sum_card(const struct card_plan_view *c, struct sums *ret)
+{
+    ret->goes += c->goes.n;
+    ret->comes += c->comes.n;
+    for (size_t i = 0; i < c->n_users; i++)
+        *(is_evicted(c, &c->users[i]) ? &ret->evicted : &ret->waited_for) += 1;
+}
+
+static struct sums sum_up(const struct cluster_plan *p)
+{
+    struct sums r = {0};
+    for (size_t i = 0; i < p->n_nodes; i++) {
+        const struct node_plan *n = &p->nodes[i];
+        *(n->changes ? &r.changing : &r.standing) += 1;
+        r.refusing += node_plan_refuses(n);
+        for (size_t k = 0; k < n->n_cards; k++)
+            sum_card(&n->cards[k], &r);
+    }
+    return r;
+}
+
+static void add_count(struct sb *b, size_t n, const char *one, const char *many)
+{
+    if (n)
+        sb_addf(b, ", %zu %s", n, n == 1 ? one : many);
+}
+
+static void add_sums(struct sb *b, const struct cluster_plan *p)
+{
+    const struct sums r = sum_up(p);
+    if (p->n_nodes == 0) {
+        sb_addf(b, "Plan: concerns none of %zu nodes with a Device\n", p->n_devices);
+        return;
+    }
+    sb_addf(b, "Plan: %zu of %zu nodes change%s", r.changing, p->n_nodes,
+            r.changing == 1 ? "s" : "");
+    add_count(b, r.goes, "part goes", "parts go");
+    add_count(b, r.comes, "part comes", "parts come");
+    add_count(b, r.evicted, "pod is evicted", "pods are evicted");
+    add_count(b, r.waited_for, "user is waited for", "users are waited for");
+    add_count(b, r.refusing, "node cannot be as asked", "nodes cannot be as asked");
+    sb_add_char(b, '\n');
+}
+
+void plan_text(const struct cluster_plan *p, const struct screen *s, struct sb *ret)
+{
+    for (size_t i = 0; i < p->n_nodes; i++)
+        add_node(ret, s, &p->nodes[i]);
+    if (p->n_nodes)
+        sb_add_char(ret, '\n');
+    for (size_t i = 0; i < p->n_queues; i++)
+        add_queue(ret, s, &p->queues[i]);
+    add_sums(ret, p);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kubectl/pod_wish.h"
+
+#include <string.h>
+
+#include "base/jx.h"
+#include "base/quantity.h"
+#include "base/xalloc.h"
+
+#include "api/share_request.h"
+#include "partition/vendor.h"
+
+/* --- What it asks for --- */
+
+static struct wish_resource *resource_of(struct pod_wish *w, const char *name)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (strcmp(w->resources[i].name, name) == 0)
+            return &w->resources[i];
+    struct wish_resource *r = XPUSH(w->resources, w->n);
+    r->name = name;
+    return r;
+}
+
+static int64_t amount_of(const json_t *value)
+{
+    int64_t n = json_is_integer(value) ? json_integer_value(value) : 0;
+    const char *text = json_string_value(value);
+    return text && quantity_parse(text, &n, NULL) < 0 ? 0 : n;
+}
+
+/* Extended resources have their limits as requests. */
+static const json_t *requests_of(const json_t *container)
+{
+    const json_t *limits = JX_AT(container, "resources", "limits");
+    return limits ? limits : JX_AT(container, "resources", "requests");
+}
+
+static bool goes_on(const json_t *container)
+{
+    const char *policy = JX_STR_AT(container, "restartPolicy");
+    return policy && strcmp(policy, "Always") == 0;
+}
+
+static bool is_share_word(const char *name)
+{
+    static const char *const words[] = {SHARE_MEMORY, SHARE_MEMORY_PERCENT, SHARE_COMPUTE,
+                                        SHARE_PRIORITY, SHARE_SLOT};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (strcmp(name, words[i]) == 0)
+            return true;
+    return false;
+}
+
+static void add_container(struct pod_wish *w, const json_t *container, bool alone)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)requests_of(container), name, value) {
+        int64_t amount = amount_of(value);
+        bool is_share = is_share_word(name);
+        w->shares |= is_share;
+        if (is_share || !vendor_owns(name) || amount <= 0)
+            continue;
+        struct wish_resource *r = resource_of(w, name);
+        if (!alone)
+            r->count += amount;
+        else if (amount > r->count)
+            r->count = amount;
+    }
+}
+
+void pod_wish_read(const json_t *pod, struct pod_wish *ret)
+{
+    size_t i;
+    json_t *container;
+    *ret = (struct pod_wish){.spec = JX_AT(pod, "spec")};
+    json_array_foreach(JX_AT(pod, "spec", "containers"), i, container)
+        add_container(ret, container, /* alone= */ false);
+    json_array_foreach(JX_AT(pod, "spec", "initContainers"), i, container)
+        add_container(ret, container, /* alone= */ !goes_on(container));
+}
+
+int64_t pod_wish_of(const struct pod_wish *w, const char *resource)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (strcmp(w->resources[i].name, resource) == 0)
+            return w->resources[i].count;
+    return 0;
+}
+
+void pod_wish_done(struct pod_wish *w)
+{
+    free(w->resources);
+    *w = (struct pod_wish){0};
+}
+
+/* --- Which nodes it may have --- */
+
+static bool is_same(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+/* kubernetes pkg/apis/core Toleration.ToleratesTaint. */
+static bool tolerates(const json_t *t, const json_t *taint)
+{
+    const char *effect = JX_STR_AT(t, "effect");
+    const char *key = JX_STR_AT(t, "key");
+    const char *op = JX_STR_AT(t, "operator");
+    if (effect && *effect && !is_same(effect, JX_STR_AT(taint, "effect")))
+        return false;
+    if (key && *key && !is_same(key, JX_STR_AT(taint, "key")))
+        return false;
+    if (op && strcmp(op, "Exists") == 0)
+        return true;
+    return key && *key && is_same(JX_STR_AT(t, "value"), JX_STR_AT(taint, "value"));
+}
+
+static bool is_tolerated(const struct pod_wish *w, const json_t *taint)
+{
+    size_t i;
+    json_t *t;
+    const char *effect = JX_STR_AT(taint, "effect");
+    if (is_same(effect, "PreferNoSchedule"))
+        return true;
+    json_array_foreach(JX_AT(w->spec, "tolerations"), i, t) {
+        if (tolerates(t, taint))
+            return true;
+    }
+    return false;
+}
+
+static bool is_ready(const json_t *node)
+{
+    size_t i;
+    json_t *c;
+    json_array_foreach(JX_AT(node, "status", "conditions"), i, c) {
+        if (is_same(JX_STR_AT(c, "type"), "Ready"))
+            return is_same(JX_STR_AT(c, "status"), "True");
+    }
+    return false;
+}
+
+static char *selector_refusal(const struct pod_wish *w, const json_t *node)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)JX_AT(w->spec, "nodeSelector"), key, value) {
+        const char *label = JX_STR_AT(node, "metadata", "labels", key);
+        if (!label || !is_same(label, json_string_value(value)))
+            return xasprintf("the pod's nodeSelector asks for %s=%s", key,
+                             json_string_value(value) ? json_string_value(value) : "");
+    }
+    return NULL;
+}
+
+char *pod_wish_refusal(const struct pod_wish *w, const json_t *node)
+{
+    size_t i;
+    json_t *taint;
+    if (!is_ready(node))
+        return xstrdup("the node is not Ready");
+    if (json_is_true(JX_AT(node, "spec", "unschedulable")))
+        return xstrdup("the node is cordoned");
+    json_array_foreach(JX_AT(node, "spec", "taints"), i, taint) {
+        const char *value = JX_STR_AT(taint, "value");
+        if (!is_tolerated(w, taint))
+            return xasprintf("the pod does not tolerate the taint %s%s%s:%s",
+                             JX_STR_AT(taint, "key") ? JX_STR_AT(taint, "key") : "",
+                             value && *value ? "=" : "", value ? value : "",
+                             JX_STR_AT(taint, "effect") ? JX_STR_AT(taint, "effect") : "");
+    }
+    return selector_refusal(w, node);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/auto.h"
+
+/*
+ * A pod as kube-scheduler takes it, as far as GPUs are concerned: what it asks of a node, and which
+ * nodes it may have. Pure; borrows from the pod.
+ */
+
+struct wish_resource {
+    const char *name; /* in a vendor's domain, or gpu.cleave.dev's */
+    int64_t count;
+};
+
+struct pod_wish {
+    struct wish_resource *resources;
+    size_t n;
+    bool
+        shares; /* it says how much of a card it asks for (api/share_request.h); Nodes tell only sums of that */
+    const json_t *spec;
+};
+
+/* The sum of its containers; of init containers, which run one by one, the most counts where it is
+ * more (kubernetes/enhancements KEP-753: those that go on running add to the sum). *ret is
+ * overwritten. */
+void pod_wish_read(const json_t *pod, struct pod_wish *ret);
+void pod_wish_done(struct pod_wish *w);
+AUTO_DEFINE(pod_wish, struct pod_wish, pod_wish_done)
+#define auto_pod_wish AUTO(pod_wish)
+
+/* How much of a resource a pod asks for. */
+int64_t pod_wish_of(const struct pod_wish *w, const char *resource);
+/* Why the pod may not have this Node, for a person: not Ready, cordoned, a taint that it does not
+ * tolerate, its nodeSelector. Caller frees. NULL: it may, as far as is judged here (affinity and
+ * what other pods want is not). */
+char *pod_wish_refusal(const struct pod_wish *w, const json_t *node);

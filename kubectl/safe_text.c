@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kubectl/safe_text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* An object of an API server holds less. */
+#define MAX_TEXT ((size_t)2 << 20)
+
+#define REPLACEMENT "\xEF\xBF\xBD"
+
+/* The character at s, which is valid UTF-8; *ret_len: its bytes. */
+static uint32_t decode(const unsigned char *s, size_t *ret_len)
+{
+    static const unsigned char masks[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+    size_t len = s[0] < 0x80 ? 1 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
+    uint32_t c = s[0] & masks[len];
+    for (size_t i = 1; i < len; i++)
+        c = c << 6 | (s[i] & 0x3FU);
+    *ret_len = len;
+    return c;
+}
+
+static bool is_obeyed(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x2028 && c <= 0x202E) ||
+           (c >= 0x2066 && c <= 0x2069) || c == 0x200E || c == 0x200F || c == 0x061C;
+}
+
+void safe_text_add(struct sb *b, const char *text, size_t max)
+{
+    if (!text)
+        return;
+    auto_sb struct sb clean = SB_INIT(MAX_TEXT);
+    sb_add_utf8(&clean, text, max < MAX_TEXT ? max : MAX_TEXT);
+    const unsigned char *s = (const unsigned char *)sb_str(&clean);
+    size_t len;
+    for (; *s; s += len) {
+        if (is_obeyed(decode(s, &len)))
+            sb_add(b, REPLACEMENT);
+        else
+            sb_add_mem(b, s, len);
+    }
+}
+
+char *safe_text(const char *text)
+{
+    auto_sb struct sb b = SB_INIT(3 * MAX_TEXT);
+    safe_text_add(&b, text, MAX_TEXT);
+    return sb_take(&b);
+}
+
+static bool begins_character(char c)
+{
+    return ((unsigned char)c & 0xC0) != 0x80;
+}
+
+size_t safe_text_columns(const char *text)
+{
+    size_t n = 0;
+    for (; *text; text++)
+        n += begins_character(*text);
+    return n;
+}
+
+size_t safe_text_cut(const char *text, size_t columns)
+{
+    size_t n = 0;
+    size_t at = 0;
+    for (; text[at]; at++) {
+        if (begins_character(text[at]) && n++ == columns)
+            break;
+    }
+    return at;
+}

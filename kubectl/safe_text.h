@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/sb.h"
+
+/*
+ * Foreign text for a terminal: names, models and messages of objects, which others wrote. Pure.
+ *
+ * What a terminal would obey never reaches it: every character that is a control character (C0,
+ * DEL, C1, and those that turn the direction of writing, U+202A to U+202E and U+2066 to U+2069, or
+ * end a line or paragraph, U+2028 and U+2029) and every byte that is not UTF-8 becomes U+FFFD.
+ */
+
+/* Appends at most max bytes of the text (NULL: nothing), never cutting a character. */
+void safe_text_add(struct sb *b, const char *text, size_t max);
+/* The same in full, in a text of its own. Caller frees. */
+char *safe_text(const char *text);
+/* Number of characters of UTF-8 text; each is taken as one column. */
+size_t safe_text_columns(const char *text);
+/* Bytes of the text's beginning that has so many characters. */
+size_t safe_text_cut(const char *text, size_t columns);

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/sb.h"
+
+/* What is written to: how wide, and whether with colours. A plain value. */
+
+/* Where there is no terminal, lines with bars are so wide; and no terminal makes them wider than
+ * the second, since a bar says no more then. */
+enum { SCREEN_COLUMNS = 80, SCREEN_MIN_COLUMNS = 20, SCREEN_MAX_COLUMNS = 120 };
+
+struct screen {
+    size_t columns;
+    bool colours;
+};
+
+/* columns 0: not known. Colours only on a terminal that knows them, and not where NO_COLOR is set
+ * to anything (https://no-color.org). */
+struct screen screen_of(bool is_terminal, size_t columns, char *const envp[]);
+/* The one behind this descriptor. */
+struct screen screen_behind(int fd, char *const envp[]);
+
+enum ink { INK_PLAIN, INK_STRONG, INK_DIM, INK_GOOD, INK_BUSY, INK_BAD };
+
+/* Appends the text, which is ours or was made safe, in this ink. */
+void screen_paint(const struct screen *s, struct sb *b, enum ink ink, const char *text);

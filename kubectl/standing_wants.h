@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "nodeagent/gpu/gpu.h"
+#include "partition/mig.h"
+
+/* What stands on a card, as wants for the planner, so that it stays. Pure. */
+
+/* Adds a partition of this kind; ci_slices as in struct mig_want. False: there is no room for
+ * another kind. */
+bool standing_wants_add(struct mig_wants *w, unsigned profile, unsigned ci_slices, unsigned count);
+/* Adds the instances of the mask (bit i: card->state.items[i]). False: one of them cannot be wanted,
+ * since the table does not have it or it is bare. */
+bool standing_wants_keep(const struct gpu_card *card, uint32_t mask, struct mig_wants *w);
+/* All instances of the card. */
+uint32_t standing_wants_all(const struct gpu_card *card);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "api/device.h"
+#include "nodeagent/gpu/gpu.h"
+
+/*
+ * A card as its node's agent reports it, in the shape that the agent's own planner takes
+ * (nodeagent/change/card_plan.h): parts with their places, and who uses them. Pure. What a Device
+ * does not say stays empty, so that a plan made of it knows no resets, and not on which compute
+ * slice a part of a GPU instance begins.
+ */
+
+/* table: of the card's model, from the same status; NULL: no MIG. *ret is overwritten; free it with
+ * gpu_card_done. */
+void status_card_read(const struct device_card *from, const struct mig_table *table,
+                      struct gpu_card *ret);
+
+/* Where a partition lies, in memory slices. False: nowhere on a card. */
+bool status_card_place(const struct device_partition *p, unsigned *ret_start, unsigned *ret_size);

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/jx.h"
+#include "base/xalloc.h"
+
+#include "kubectl/safe_text.h"
+#include "kubectl/why.h"
+#include "kubectl/word_list.h"
+
+/* Pods that one line names. */
+enum { MAX_NAMED = 8 };
+
+/* The verdict in a sentence. */
+static char *verdict(const struct why *y)
+{
+    bool offered = false;
+    bool usable = false;
+    for (size_t i = 0; i < y->n_nodes; i++) {
+        offered |= y->nodes[i].offered > 0;
+        usable |= y->nodes[i].offered > 0 && !y->nodes[i].refusal;
+    }
+    if (!offered)
+        return xasprintf("No node offers %s.", y->resource);
+    if (!usable)
+        return xasprintf("No node that the pod may have offers %s.", y->resource);
+    if (!why_has_room(y))
+        return xasprintf("No node that the pod may have has %lld free of %s.", (long long)y->count,
+                         y->resource);
+    return xasprintf("%s is free: something else keeps the pod.", y->resource);
+}
+
+static void add_node(const struct why_node *n, const struct screen *s, struct sb *b)
+{
+    auto_free char *name = safe_text(n->name);
+    auto_free char *refusal = safe_text(n->refusal);
+    sb_addf(b, "  %s  ", name);
+    if (n->offered)
+        sb_addf(b, "offers %lld, %lld free", (long long)n->offered,
+                (long long)(n->taken < n->offered ? n->offered - n->taken : 0));
+    else
+        sb_add(b, "offers none");
+    if (n->refusal) {
+        sb_add(b, "; ");
+        screen_paint(s, b, INK_BAD, refusal);
+    }
+    sb_add_char(b, '\n');
+    struct word_list l = {.out = b, .screen = s, .heading = "    held by  ", .ink = INK_BUSY};
+    for (size_t i = 0; i < n->n_holders && i < MAX_NAMED; i++)
+        word_list_add(&l, n->holders[i]);
+    if (n->n_holders > MAX_NAMED) {
+        auto_free char *more = xasprintf("and %zu more", n->n_holders - MAX_NAMED);
+        word_list_add(&l, more);
+    }
+    word_list_end(&l);
+}
+
+static char *price(const struct layout_fix *f)
+{
+    auto_free char *goes = f->goes == 0
+                               ? xstrdup("nothing that stands goes")
+                               : xasprintf("%u part%s that nobody uses go%s", f->goes,
+                                           f->goes == 1 ? "" : "s", f->goes == 1 ? "es" : "");
+    return xasprintf("%s%s", goes, f->mode ? ", and the card's mode changes" : "");
+}
+
+static void add_fix(const struct why *y, const struct screen *s, struct sb *b)
+{
+    const struct why_fix *f = &y->fix;
+    if (!f->evident && y->n_tried)
+        sb_add(b, "No change of one card's layout gives it one without a pod that has to go.\n");
+    if (!f->evident)
+        return;
+    auto_free char *node = safe_text(f->node);
+    auto_free char *source = safe_text(f->source);
+    auto_free char *costs = price(&f->layout);
+    sb_addf(b, "The smallest change: %s of node %s", f->card, node);
+    if (f->source)
+        sb_addf(b, ", which %s governs,", source);
+    sb_addf(b, " as\n    ");
+    screen_paint(s, b, INK_GOOD, f->layout.layout);
+    sb_addf(b, "\n  %s%s%s.\n", f->layout.at, *f->layout.at ? " is made; " : "", costs);
+}
+
+void why_text(const struct why *y, const struct screen *s, struct sb *ret)
+{
+    auto_free char *words = verdict(y);
+    auto_free char *safe = safe_text(words);
+    screen_paint(s, ret, INK_STRONG, safe);
+    sb_add_char(ret, '\n');
+    for (size_t i = 0; i < y->n_nodes; i++)
+        if (y->nodes[i].offered || !y->nodes[i].refusal)
+            add_node(&y->nodes[i], s, ret);
+    if (!why_has_room(y))
+        add_fix(y, s, ret);
+}
+
+static json_t *node_json(const struct why_node *n)
+{
+    json_t *holders = json_array();
+    for (size_t i = 0; i < n->n_holders; i++)
+        (void)json_array_append_new(holders, json_string(n->holders[i]));
+    json_t *o = json_pack("{s:s, s:I, s:I, s:o}", "name", n->name, "offered",
+                          (json_int_t)n->offered, "taken", (json_int_t)n->taken, "heldBy", holders);
+    if (n->refusal)
+        (void)json_object_set_new(o, "refusal", json_string(n->refusal));
+    return o;
+}
+
+json_t *why_json(const struct why *y)
+{
+    auto_free char *words = verdict(y);
+    json_t *nodes = json_array();
+    for (size_t i = 0; i < y->n_nodes; i++)
+        (void)json_array_append_new(nodes, node_json(&y->nodes[i]));
+    json_t *o = json_pack("{s:s, s:I, s:s, s:o}", "resource", y->resource, "count",
+                          (json_int_t)y->count, "verdict", words, "nodes", nodes);
+    const struct why_fix *f = &y->fix;
+    if (f->evident && !why_has_room(y))
+        (void)json_object_set_new(o, "change",
+                                  json_pack("{s:s, s:s, s:s*, s:s, s:s, s:i, s:b}", "node", f->node,
+                                            "card", f->card, "source", f->source, "layout",
+                                            f->layout.layout, "makes", f->layout.at, "goes",
+                                            (int)f->layout.goes, "modeChanges", f->layout.mode));
+    return o;
+}

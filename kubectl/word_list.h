@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "kubectl/screen.h"
+
+/* Lists of words below a heading, broken into lines. Pure. */
+struct word_list {
+    struct sb *out;
+    const struct screen *screen;
+    const char *heading; /* before the first word; further lines are indented as far */
+    enum ink ink;
+    size_t n, column;
+};
+
+/* Appends a word, made safe; the first one with its heading before it. */
+void word_list_add(struct word_list *l, const char *word);
+/* Ends the line, if there was a word. */
+void word_list_end(struct word_list *l);

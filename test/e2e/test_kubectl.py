@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kubectl cleave, found by kubectl in PATH, on a real API server: what it shows, and that what it foretells comes true."""
+
+import json
+import os
+import subprocess
+from collections import Counter
+
+import pytest
+from conftest import ROOT, wait_for
+from stack import rig  # noqa: F401
+
+
+@pytest.fixture
+def cleave(kubectl, release, cluster):
+    """cleave("plan", "-f", "-", input=...): how it ended, with what it printed."""
+    folder = release("kubectl-cleave").parent
+
+    def run(*words, input="", kubeconfig=kubectl.kubeconfig):
+        path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+        command = [kubectl.program, "cleave", *map(str, words), "--kubeconfig", kubeconfig]
+        return subprocess.run(command, input=input, capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": path})
+
+    return run
+
+
+def profile_of(rig, profiles, **spec):
+    return json.dumps(
+        {
+            "apiVersion": "gpu.cleave.dev/v1alpha1",
+            "kind": "GPUProfile",
+            "metadata": {"name": f"{rig.id}-p"},
+            "spec": {"nodeSelector": {"matchLabels": {"test": rig.id}}, "devices": [{"mode": "mig", "mig": {"profiles": profiles}}], **spec},
+        }
+    )
+
+
+def kinds(card):
+    return dict(Counter(part.split("@")[0] for part in [*card.get("stays", []), *card.get("comes", [])]))
+
+
+def test_a_plan_comes_true_and_then_nothing_is_left_to_do(rig, kubectl, cleave):
+    rig.controller()
+    nodes = [rig.node({"h100-80": 2}) for _ in range(2)]
+    for wish in ({"1g.10gb": 2, "3g.40gb": 1}, {"1g.10gb": 1, "2g.20gb": 3}):
+        text = profile_of(rig, wish)
+        foretold = cleave("plan", "-f", "-", "-o", "json", input=text)
+        assert foretold.returncode == 2, foretold.stderr
+        plan = json.loads(foretold.stdout)
+        assert plan["order"][0]["waiting"] == [n.name for n in nodes]
+        kubectl.apply(text)
+        rig.objects.append(f"/apis/gpu.cleave.dev/v1alpha1/gpuprofiles/{rig.id}-p")
+        for node, will in zip(nodes, plan["nodes"], strict=True):
+            layouts = [kinds(card) for card in will["cards"]]
+            assert layouts == [wish, wish]
+            wait_for(lambda n=node, w=layouts: n.layouts() == w, 60, lambda n=node, w=layouts: f"{w}; the cards are {n.layouts()}")
+            # The very places that were foretold, too.
+            for gpu, card in enumerate(will["cards"]):
+                places = {f"{kind}@{start}" for kind, start, _ in node.placements(gpu)}
+                assert places == {*card.get("stays", []), *card.get("comes", [])}
+        wait_for(lambda t=text: cleave("plan", "-f", "-", input=t).returncode == 0, 30, lambda t=text: cleave("plan", "-f", "-", input=t).stdout)
+
+
+def test_cards_are_shown_as_they_stand(rig, kubectl, cleave):
+    rig.controller()
+    node = rig.node({"h100-80": 1})
+    text = profile_of(rig, {"1g.10gb": 2, "3g.40gb": 1})
+    kubectl.apply(text)
+    rig.objects.append(f"/apis/gpu.cleave.dev/v1alpha1/gpuprofiles/{rig.id}-p")
+    node.wait_layout({"1g.10gb": 2, "3g.40gb": 1})
+    wait_for(lambda: "3g.40gb" in cleave("--node", node.name).stdout, 30, lambda: cleave("--node", node.name).stdout)
+    shown = cleave("--node", node.name)
+    assert shown.returncode == 0 and "\x1b" not in shown.stdout
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert "free  2x 1g.10gb, 1x 3g.40gb" in shown.stdout
+
+
+def test_the_change_that_why_names_gives_the_pod_its_partition(rig, kubectl, cleave):
+    rig.controller()
+    node = rig.node({"h100-80": 1})
+    kubectl.apply(profile_of(rig, {"1g.10gb": 2, "3g.40gb": 1}))
+    rig.objects.append(f"/apis/gpu.cleave.dev/v1alpha1/gpuprofiles/{rig.id}-p")
+    wait_for(lambda: node.offers().get("nvidia.com/mig-3g.40gb"), 30, node.offers)
+    wanted = "nvidia.com/mig-2g.20gb"
+    pod = f"{rig.id}-waits"
+    rig.pod(pod, None, container={"resources": {"limits": {wanted: "1"}}}, nodeSelector={"test": rig.id})
+    told = json.loads(cleave("why", pod, "-o", "json").stdout)["resources"][0]
+    change = told["change"]
+    assert told["verdict"] == f"No node offers {wanted}."
+    assert (change["node"], change["source"], change["goes"]) == (node.name, f"{rig.id}-p", 0)
+    layout = {kind: int(count) for kind, count in (word.split(": ") for word in change["layout"].split(", "))}
+    kubectl.apply(profile_of(rig, layout))
+    wait_for(lambda: node.offers().get(wanted) == 1, 30, node.offers)
+    assert f"{wanted} is free" in cleave("why", pod).stdout
+
+
+def test_kubectl_completes_its_words(kubectl, release):
+    path = os.pathsep.join([str(release("kubectl-cleave").parent), str(ROOT / "kubectl"), os.environ["PATH"]])
+    done = subprocess.run([kubectl.program, "__complete", "cleave", "p"], capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": path})
+    assert done.stdout.splitlines() == ["plan", ":4"], done
+
+
+def test_who_has_no_rights_reads_why(rig, cleave):
+    rig.node({"h100-80": 1})
+    nobody = rig.write_kubeconfig("nobody", rig.token("cleave-controller", rig.controller_pod("nobody")))
+    assert cleave(kubeconfig=nobody).returncode == 0  # the controller's account may read Devices
+    bad = rig.write_kubeconfig("bad", "no-such-token")
+    refused = cleave(kubeconfig=bad)
+    assert refused.returncode == 1 and "You must be logged in to the server" in refused.stderr
+    away = json.loads(bad.read_text())
+    away["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+    bad.write_text(json.dumps(away))
+    unreachable = cleave(kubeconfig=bad)
+    assert unreachable.returncode == 1 and unreachable.stderr.startswith("Unable to connect to the server: "), unreachable.stderr

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/jx.h"
+#include "base/xalloc.h"
+#include "base/yaml.h"
+
+#include "kubeclient/fake/fake.h"
+#include "kubectl_support.h"
+#include "service/resources.h"
+
+TestSuite(plan, .init = desk_set_up, .fini = desk_tear_down);
+
+#define HEAD                                                                                       \
+    "apiVersion: gpu.cleave.dev/v1alpha1\n"                                                        \
+    "kind: GPUProfile\n"
+#define PROFILE(name, spec) HEAD "metadata: {name: " name "}\nspec: " spec "\n"
+#define CUT(counts)         "devices: [{selector: {}, mode: mig, mig: {profiles: {" counts "}}}]"
+#define MIG(counts)         "nodeSelector: {}, " CUT(counts)
+
+static void expect_plan(const char *yaml, int code, const char *text)
+{
+    auto_desk_answer struct desk_answer a = desk_plan(OUTPUT_TEXT, yaml);
+    cr_expect_eq(a.code, code, "exit code %d: %s", a.code, a.err);
+    cr_expect_str_eq(a.out, text, "got:\n%s", a.out);
+    cr_expect_str_eq(a.err, "");
+}
+
+static void expect_refusal(const char *yaml, const char *error)
+{
+    auto_desk_answer struct desk_answer a = desk_plan(OUTPUT_TEXT, yaml);
+    cr_expect_eq(a.code, 1);
+    cr_expect_str_eq(a.out, "", "got:\n%s", a.out);
+    cr_expect(strstr(a.err, error), "got: %s", a.err);
+}
+
+Test(plan, says_which_partitions_stay_go_and_come)
+{
+    desk_node("n1", 2);
+    desk_cut("n1", 0, "1g.10gb@0 3g.40gb@4");
+    expect_plan(PROFILE("p", "{" MIG("1g.10gb: 2, 2g.20gb: 1") "}"), 2,
+                "n1\n"
+                "  NVIDIA GPU 0  NVIDIA H100 80GB HBM3  by p: changes\n"
+                "    stays   1g.10gb@0\n"
+                "    goes    3g.40gb@4\n"
+                "    comes   1g.10gb@1, 2g.20gb@2\n"
+                "  NVIDIA GPU 1  NVIDIA H100 80GB HBM3  by p: changes\n"
+                "    mode    from native to mig\n"
+                "    goes    the whole card\n"
+                "    comes   1g.10gb@2, 1g.10gb@3, 2g.20gb@0\n"
+                "\n"
+                "Order of p: by name, at most 1 node at a time (rollout.maxUnavailable: 1)\n"
+                "  n1\n"
+                "Plan: 1 of 1 nodes changes, 2 parts go, 5 parts come\n");
+}
+
+Test(plan, what_is_in_use_is_waited_for_or_evicted_as_the_profile_says)
+{
+    desk_node("n1", 1);
+    desk_cut("n1", 0, "3g.40gb@0=ml/train 3g.40gb@4=ml/other");
+    expect_plan(PROFILE("p", "{" MIG("7g.80gb: 1") "}"), 2,
+                "n1\n"
+                "  NVIDIA GPU 0  NVIDIA H100 80GB HBM3  by p: changes when it is free\n"
+                "    goes    3g.40gb@0, 3g.40gb@4\n"
+                "    comes   7g.80gb@0\n"
+                "    waits for  ml/train, ml/other\n"
+                "\n"
+                "Order of p: by name, at most 1 node at a time (rollout.maxUnavailable: 1)\n"
+                "  n1\n"
+                "Plan: 1 of 1 nodes changes, 2 parts go, 1 part comes, 2 users are waited for\n");
+    expect_plan(PROFILE("p", "{" MIG("7g.80gb: 1") ", rollout: {drain: evict}}"), 2,
+                "n1\n"
+                "  NVIDIA GPU 0  NVIDIA H100 80GB HBM3  by p: changes when it is free\n"
+                "    goes    3g.40gb@0, 3g.40gb@4\n"
+                "    comes   7g.80gb@0\n"
+                "    evicts  ml/train, ml/other\n"
+                "\n"
+                "Order of p: by name, at most 1 node at a time (rollout.maxUnavailable: 1)\n"
+                "  n1\n"
+                "Plan: 1 of 1 nodes changes, 2 parts go, 1 part comes, 2 pods are evicted\n");
+}
+
+Test(plan, a_partition_in_use_that_can_stay_stays)
+{
+    desk_node("n1", 1);
+    desk_cut("n1", 0, "1g.10gb@6=ml/a 3g.40gb@0");
+    expect_plan(PROFILE("p", "{" MIG("1g.10gb: 7") "}"), 2,
+                "n1\n"
+                "  NVIDIA GPU 0  NVIDIA H100 80GB HBM3  by p: changes\n"
+                "    stays   1g.10gb@6\n"
+                "    goes    3g.40gb@0\n"
+                "    comes   1g.10gb@0, 1g.10gb@1, 1g.10gb@2, 1g.10gb@3, 1g.10gb@4, 1g.10gb@5\n"
+                "\n"
+                "Order of p: by name, at most 1 node at a time (rollout.maxUnavailable: 1)\n"
+                "  n1\n"
+                "Plan: 1 of 1 nodes changes, 1 part goes, 6 parts come\n");
+}
+
+Test(plan, a_change_of_mode_waits_for_the_pod_on_the_whole_card)
+{
+    desk_node("n1", 1);
+    desk_hold("n1", 0, "ml", "big");
+    expect_plan(PROFILE("p", "{" MIG("3g.40gb: 2") "}"), 2,
+                "n1\n"
+                "  NVIDIA GPU 0  NVIDIA H100 80GB HBM3  by p: changes when it is free\n"
+                "    mode    from native to mig\n"
+                "    goes    the whole card\n"
+                "    comes   3g.40gb@0, 3g.40gb@4\n"
+                "    waits for  ml/big\n"
+                "\n"
+                "Order of p: by name, at most 1 node at a time (rollout.maxUnavailable: 1)\n"
+                "  n1\n"
+                "Plan: 1 of 1 nodes changes, 1 part goes, 2 parts come, 1 user is waited for\n");
+}
+
+Test(plan, nodes_go_by_name_as_many_at_a_time_as_the_profile_allows)
+{
+    desk_node("n3", 1);
+    desk_node("n1", 1);
+    desk_node("n2", 1);
+    expect_plan(PROFILE("p", "{" MIG("3g.40gb: 2") ", rollout: {maxUnavailable: 50%}}"), 2,
+                "n1\n"
+                "  NVIDIA GPU 0  NVIDIA H100 80GB HBM3  by p: changes\n"
+                "    mode    from native to mig\n"
+                "    goes    the whole card\n"
+                "    comes   3g.40gb@0, 3g.40gb@4\n"
+                "n2\n"
+                "  NVIDIA GPU 0  NVIDIA H100 80GB HBM3  by p: changes\n"
+                "    mode    from native to mig\n"
+                "    goes    the whole card\n"
+                "    comes   3g.40gb@0, 3g.40gb@4\n"
+                "n3\n"
+                "  NVIDIA GPU 0  NVIDIA H100 80GB HBM3  by p: changes\n"
+                "    mode    from native to mig\n"
+                "    goes    the whole card\n"
+                "    comes   3g.40gb@0, 3g.40gb@4\n"
+                "\n"
+                "Order of p: by name, at most 2 nodes at a time (rollout.maxUnavailable: 50%)\n"
+                "  n1, n2, n3\n"
+                "Plan: 3 of 3 nodes change, 3 parts go, 6 parts come\n");
+}
+
+Test(plan, a_paused_profile_begins_nowhere)
+{
+    desk_node("n1", 1);
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_TEXT, PROFILE("p", "{paused: true, " MIG("3g.40gb: 2") "}"));
+    cr_expect(strstr(a.out, "Order of p: none begins, since it is paused"), "got:\n%s", a.out);
+}
+
+Test(plan, nothing_to_do_is_0)
+{
+    desk_node("n1", 1);
+    desk_cut("n1", 0, "3g.40gb@0 3g.40gb@4");
+    desk_patch(&resource_devices, "n1", NULL,
+               "{spec: {source: {kind: GPUProfile, name: p, generation: 1}, migStrategy: mixed,"
+               " rollout: {drain: refuseIfInUse, timeoutSeconds: 600},"
+               " devices: [{uuid: GPU-n1-0, mode: mig,"
+               " mig: {profiles: [{profile: 3g.40gb, count: 2}]}}]}}");
+    desk_applied("n1");
+    expect_plan(PROFILE("p", "{" MIG("3g.40gb: 2") "}"), 0,
+                "n1  nothing changes\n\nPlan: 0 of 1 nodes change\n");
+    expect_plan(PROFILE("p", "{nodeSelector: {matchLabels: {pool: b}}, " CUT("3g.40gb: 2") "}"), 0,
+                "Plan: concerns none of 1 nodes with a Device\n");
+}
+
+Test(plan, a_layout_that_cannot_be_is_an_error_with_the_nearest_that_can)
+{
+    desk_node("n1", 1);
+    expect_plan(
+        PROFILE("p", "{" MIG("7g.80gb: 1, 1g.10gb: 1") "}"), 1,
+        "n1  nothing changes\n"
+        "  cannot be: p: Infeasible: GPU 0 (NVIDIA H100 80GB HBM3): 1g.10gb x1, 7g.80gb x1 needs 9 of 8 memory slices; the nearest layout that fits is 7g.80gb x1\n"
+        "\n"
+        "Plan: 0 of 1 nodes change, 1 node cannot be as asked\n");
+}
+
+Test(plan, another_profile_of_the_same_priority_is_a_conflict)
+{
+    desk_node("n1", 1);
+    desk_create(&resource_gpuprofiles, PROFILE("other", "{" MIG("3g.40gb: 2") "}"));
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_TEXT, PROFILE("p", "{" MIG("7g.80gb: 1") "}"));
+    cr_expect_eq(a.code, 1);
+    cr_expect(strstr(a.out, "Conflict"), "got:\n%s", a.out);
+    auto_desk_answer struct desk_answer wins =
+        desk_plan(OUTPUT_TEXT, PROFILE("p", "{priority: 5, " MIG("7g.80gb: 1") "}"));
+    cr_expect_eq(wins.code, 2, "got:\n%s", wins.out);
+}
+
+Test(plan, an_edit_takes_the_place_of_the_profile_that_is_there)
+{
+    desk_node("n1", 1);
+    desk_create(&resource_gpuprofiles, PROFILE("p", "{" MIG("3g.40gb: 2") "}"));
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_TEXT, PROFILE("p", "{" MIG("7g.80gb: 1") "}"));
+    cr_expect_eq(a.code, 2);
+    cr_expect(strstr(a.out, "comes   7g.80gb@0"), "got:\n%s", a.out);
+    cr_expect_not(strstr(a.out, "Conflict"));
+}
+
+Test(plan, a_new_config_changes_the_nodes_whose_profile_or_label_names_it)
+{
+    desk_node("n1", 1);
+    desk_node("n2", 1);
+    desk_patch(&resource_nodes, "n1", NULL,
+               "{metadata: {labels: {nvidia.com/mig.config: halves}}}");
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_TEXT, "apiVersion: gpu.cleave.dev/v1alpha1\nkind: MIGConfig\n"
+                               "metadata: {name: halves}\n"
+                               "spec: {devices: [{migEnabled: true, migDevices: {3g.40gb: 2}}]}\n");
+    cr_expect_eq(a.code, 2, "%s%s", a.out, a.err);
+    cr_expect(strstr(a.out, "n1\n") && !strstr(a.out, "n2"), "got:\n%s", a.out);
+    cr_expect(strstr(a.out, "by halves: changes"), "got:\n%s", a.out);
+}
+
+Test(plan, another_sharing_is_a_change_without_new_partitions)
+{
+    desk_node("n1", 1);
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_TEXT,
+                  PROFILE("p", "{nodeSelector: {}, devices: [{selector: {}, mode: native,"
+                               " sharing: {timeSlicing: {replicas: 4}}}]}"));
+    cr_expect_eq(a.code, 2);
+    cr_expect(strstr(a.out, "sharing from not shared to timeSlicing, 4 replicas"), "got:\n%s",
+              a.out);
+}
+
+#define SLICES(words)                                                                              \
+    PROFILE("p", "{nodeSelector: {}, devices: [{mode: sgpu, sgpu: {slices: [" words "]}}]}")
+
+Test(plan, slices_stay_by_their_names_and_go_when_nobody_has_them)
+{
+    desk_node("n1", 0);
+    desk_patch(&resource_devices, "n1", "status",
+               "{status: {devices: [{uuid: GPU-1, index: 0, vendor: metax, model: MXC500,"
+               " memoryMiB: 65536, healthy: true, migCapable: false, mode: sgpu,"
+               " sgpu: {memoryMiB: 65536, qosPolicy: best-effort}, partitions: ["
+               "{uuid: s0, profile: small, inUse: true, inUseBy: [{namespace: ml, name: a}],"
+               " slice: {id: 0, alias: small-0, memoryMiB: 16384, computePercent: 10}},"
+               "{uuid: s1, profile: small,"
+               " slice: {id: 1, alias: small-1, memoryMiB: 16384, computePercent: 10}}]}]}}");
+    expect_plan(SLICES("{alias: small, memoryMiB: 16384, computePercent: 10, count: 3}"), 2,
+                "n1\n"
+                "  MetaX GPU 0  MXC500  by p: changes\n"
+                "    stays   small-0, small-1\n"
+                "    comes   small-2 (16384 MiB, 10 %)\n"
+                "\n"
+                "Order of p: by name, at most 1 node at a time (rollout.maxUnavailable: 1)\n"
+                "  n1\n"
+                "Plan: 1 of 1 nodes changes, 1 part comes\n");
+    expect_plan(SLICES("{alias: large, memoryMiB: 32768, computePercent: 50}"), 2,
+                "n1\n"
+                "  MetaX GPU 0  MXC500  by p: changes when it is free\n"
+                "    goes    small-0, small-1\n"
+                "    comes   large (32768 MiB, 50 %)\n"
+                "    waits for  ml/a\n"
+                "\n"
+                "Order of p: by name, at most 1 node at a time (rollout.maxUnavailable: 1)\n"
+                "  n1\n"
+                "Plan: 1 of 1 nodes changes, 2 parts go, 1 part comes, 1 user is waited for\n");
+}
+
+Test(plan, nothing_is_written)
+{
+    desk_node("n1", 1);
+    size_t before = kc_fake_writes(desk_kc);
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_TEXT, PROFILE("p", "{" MIG("7g.80gb: 1") "}"));
+    cr_expect_eq(a.code, 2);
+    cr_expect_eq(kc_fake_writes(desk_kc), before);
+}
+
+Test(plan, json_has_all_that_the_text_has)
+{
+    desk_node("n1", 1);
+    desk_cut("n1", 0, "3g.40gb@0=ml/a 1g.10gb@4");
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_JSON, PROFILE("p", "{" MIG("7g.80gb: 1") ", rollout: {drain: evict}}"));
+    auto_json json_t *doc = json_loads(a.out, 0, NULL);
+    const json_t *node = json_array_get(JX_AT(doc, "nodes"), 0);
+    const json_t *card = json_array_get(JX_AT(node, "cards"), 0);
+    const json_t *user = json_array_get(JX_AT(card, "users"), 0);
+    cr_expect_eq(a.code, 2);
+    cr_expect(json_is_true(JX_AT(doc, "changes")) && json_is_false(JX_AT(doc, "refused")));
+    cr_expect_str_eq(JX_STR_AT(card, "fate"), "Drains");
+    cr_expect_eq(json_array_size(JX_AT(card, "goes")), 2);
+    cr_expect(json_is_true(JX_AT(card, "evicts")));
+    cr_expect_str_eq(JX_STR_AT(user, "name"), "a");
+    const json_t *order = json_array_get(JX_AT(doc, "order"), 0);
+    cr_expect_str_eq(json_string_value(json_array_get(JX_AT(order, "waiting"), 0)), "n1");
+}
+
+/* --- Bad input --- */
+
+Test(plan, a_file_that_cannot_be_is_refused_with_the_field)
+{
+    desk_node("n1", 1);
+    expect_refusal("", "plan.yaml: holds nothing");
+    expect_refusal("a: [", "plan.yaml");
+    expect_refusal("kind: Pod\n", "Pod is neither a GPUProfile nor a MIGConfig");
+    expect_refusal("kind: GPUProfile\nmetadata: {name: p}\n",
+                   "apiVersion must be gpu.cleave.dev/v1alpha1");
+    expect_refusal(HEAD, "GPUProfile: .metadata.name is missing");
+    expect_refusal(PROFILE("p", "{nodeSelector: {}}"), ".spec.devices: required");
+    expect_refusal(PROFILE("p", "{nodeSelector: {}, devices: [{mode: odd}]}"),
+                   ".spec.devices[0].mode");
+    expect_refusal(PROFILE("p", "{prioritty: 1, " MIG("3g.40gb: 1") "}"), "prioritty");
+    expect_refusal(PROFILE("p",
+                           "{" MIG("3g.40gb: 2") "}") "---\n" PROFILE("p",
+                                                                      "{" MIG("3g.40gb: 1") "}"),
+                   "twice");
+    expect_refusal(PROFILE("p", "{rollout: {maxUnavailable: lots}, " MIG("3g.40gb: 2") "}"),
+                   "maxUnavailable");
+    expect_refusal(PROFILE("\"\\e[2J\"", "{devices: 1}"), "\xEF\xBF\xBD[2J");
+}
+
+Test(plan, what_may_not_be_read_is_said)
+{
+    desk_node("n1", 1);
+    desk_forbid("gpuprofiles");
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_TEXT, PROFILE("p", "{" MIG("7g.80gb: 1") "}"));
+    cr_expect_eq(a.code, 2);
+    cr_expect(strstr(a.err, "Warning: gpuprofiles cannot be read"), "got: %s", a.err);
+    desk_forbid("nodes");
+    expect_refusal(PROFILE("p", "{" MIG("7g.80gb: 1") "}"),
+                   "Error from server (Forbidden): nodes is forbidden");
+    desk_forbid("devices");
+    expect_refusal(PROFILE("p", "{" MIG("7g.80gb: 1") "}"),
+                   "Error from server (Forbidden): devices is forbidden");
+}
+
+Test(plan, a_device_that_cannot_be_read_is_a_note_and_hides_no_other)
+{
+    desk_node("n1", 1);
+    desk_node("n2", 1);
+    desk_patch(&resource_devices, "n1", "status", "{status: {devices: 7}}");
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_TEXT, PROFILE("p", "{" MIG("7g.80gb: 1") "}"));
+    cr_expect_eq(a.code, 2);
+    cr_expect(strstr(a.out, "the Device's status cannot be read"), "got:\n%s", a.out);
+    cr_expect(strstr(a.out, "comes   7g.80gb@0"), "got:\n%s", a.out);
+}
+
+Test(plan, names_of_pods_never_command_the_terminal)
+{
+    desk_node("n1", 1);
+    desk_hold("n1", 0, "ml", "x\x1b[2J");
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_TEXT, PROFILE("p", "{" MIG("7g.80gb: 1") "}"));
+    cr_expect_not(strchr(a.out, '\x1b'));
+    cr_expect(strstr(a.out, "ml/x\xEF\xBF\xBD[2J"), "got:\n%s", a.out);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "base/scope.h"
+
+#include "kubeclient/client.h"
+#include "kubectl/command.h"
+
+/* A model of an API server with nodes whose cards stand as a test says, and a command that asks
+ * it. */
+extern struct kc *desk_kc;
+
+void desk_set_up(void);
+void desk_tear_down(void);
+
+/* A Node with the label pool=a, and its Device of so many H100 cards, whole and unused. */
+void desk_node(const char *name, size_t n_cards);
+/* Cuts a card (MIG): "1g.10gb@0 2g.20gb@2=ml/train", by first memory slice, with the pod that has
+ * the partition. */
+void desk_cut(const char *node, size_t card, const char *parts);
+/* Gives a card in shares: "40960:50=ml/a 8192:10=ml/b", MiB and percent of each. */
+void desk_share(const char *node, size_t card, const char *shares);
+/* The pod has the whole card. */
+void desk_hold(const char *node, size_t card, const char *ns, const char *pod);
+/* Its agent says that all cards are as its Device's spec wants them. */
+void desk_applied(const char *node);
+/* A merge patch, in YAML. subresource may be NULL. */
+void desk_patch(const struct kc_resource *res, const char *name, const char *subresource,
+                const char *yaml);
+/* Creates an object. */
+void desk_create(const struct kc_resource *res, const char *yaml);
+/* A pod ns/NAME, by its spec. node NULL: it waits. */
+void desk_pod(const char *name, const char *node, const char *spec);
+void desk_pod_status(const char *name, const char *status);
+/* From now on lists of this kind are refused; NULL: of none. */
+void desk_forbid(const char *plural);
+/* From now on lists of this kind find no such kind. */
+void desk_lack(const char *plural);
+
+/* What a command printed, and its exit code. */
+struct desk_answer {
+    char *out, *err;
+    int code;
+};
+struct desk_answer desk_cards(enum command_output output, const char *node);
+struct desk_answer desk_plan(enum command_output output, const char *yaml);
+/* About the pod ns/NAME. */
+struct desk_answer desk_why(enum command_output output, const char *pod);
+void desk_answer_done(struct desk_answer *a);
+AUTO_DEFINE(desk_answer, struct desk_answer, desk_answer_done)
+#define auto_desk_answer AUTO(desk_answer)

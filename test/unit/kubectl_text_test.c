@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+
+#include "kubectl/bar.h"
+#include "kubectl/completion.h"
+#include "kubectl/failure.h"
+#include "kubectl/safe_text.h"
+#include "kubectl/screen.h"
+#include "kubectl/word_list.h"
+
+#define CAP 4096
+
+static const struct screen plain = {.columns = 80};
+
+static void expect_safe(const char *text, const char *shown)
+{
+    auto_free char *got = safe_text(text);
+    cr_expect_str_eq(got, shown, "got \"%s\"", got);
+}
+
+#define X "\xEF\xBF\xBD"
+
+Test(safe_text, what_a_terminal_obeys_never_reaches_it)
+{
+    expect_safe("ml/train-0", "ml/train-0");
+    expect_safe("\x1b[2J\x1b]0;owned\x07name", X "[2J" X "]0;owned" X "name");
+    expect_safe("a\nb\tc\rd", "a" X "b" X "c" X "d");
+    expect_safe("\x7f\xC2\x9B"
+                "31m",
+                X X "31m");
+    expect_safe("\xE2\x80\xAEgnirts\xE2\x81\xA6", X "gnirts" X);
+    expect_safe("\xFF\xC3(", X X "(");
+    expect_safe(NULL, "");
+}
+
+Test(safe_text, letters_of_all_scripts_stay)
+{
+    expect_safe("Gr\xC3\xB6\xC3\x9F"
+                "e \xE4\xB8\xAD \xF0\x9F\x90\x9F",
+                "Gr\xC3\xB6\xC3\x9F"
+                "e \xE4\xB8\xAD \xF0\x9F\x90\x9F");
+    cr_expect_eq(safe_text_columns("Gr\xC3\xB6\xC3\x9F"
+                                   "e"),
+                 5);
+    cr_expect_eq(safe_text_cut("\xC3\xB6\xC3\x9Fx", 2), 4);
+    cr_expect_eq(safe_text_cut("ab", 5), 2);
+}
+
+static bool has_colours(bool is_terminal, const char *const env[])
+{
+    return screen_of(is_terminal, 100, (char *const *)(uintptr_t)env).colours;
+}
+#define ENV(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+Test(screen, colours_are_for_terminals_only_and_not_with_NO_COLOR)
+{
+    cr_expect(has_colours(true, ENV("TERM=xterm")));
+    cr_expect(has_colours(true, ENV("TERM=xterm", "NO_COLOR=")));
+    cr_expect_not(has_colours(true, ENV("TERM=xterm", "NO_COLOR=1")));
+    cr_expect_not(has_colours(true, ENV("TERM=dumb")));
+    cr_expect_not(has_colours(true, ENV("HOME=/")));
+    cr_expect_not(has_colours(false, ENV("TERM=xterm")));
+}
+
+Test(screen, a_line_is_as_wide_as_the_terminal_within_bounds_and_80_elsewhere)
+{
+    char *const none[] = {NULL};
+    cr_expect_eq(screen_of(true, 100, none).columns, 100);
+    cr_expect_eq(screen_of(true, 500, none).columns, SCREEN_MAX_COLUMNS);
+    cr_expect_eq(screen_of(true, 3, none).columns, SCREEN_MIN_COLUMNS);
+    cr_expect_eq(screen_of(true, 0, none).columns, 80);
+    cr_expect_eq(screen_of(false, 500, none).columns, 80);
+}
+
+static void expect_bar(const struct picture *p, size_t columns, const struct screen *s,
+                       const char *bar)
+{
+    auto_sb struct sb got = SB_INIT(CAP);
+    bar_add(p, columns, s, &got);
+    cr_expect_str_eq(sb_str(&got), bar, "got \"%s\"", sb_str(&got));
+}
+
+static char two_g[] = "2g.20gb", one_g[] = "1g.10gb", no_name[] = "", red[] = "\x1b[31m";
+static struct picture_part cut[] = {{two_g, 2, PART_USED, NULL},
+                                    {one_g, 1, PART_FREE, NULL},
+                                    {one_g, 1, PART_ILL, NULL},
+                                    {no_name, 4, PART_UNCUT, NULL}};
+static const struct picture card = {cut, 4, NULL};
+
+Test(bar, parts_are_as_wide_as_they_weigh_and_fill_the_line)
+{
+    expect_bar(&card, 45, &plain, "[2g.20gb###|1g.10|1g.10|....................]");
+}
+
+Test(bar, a_narrow_line_cuts_names_and_at_last_parts)
+{
+    expect_bar(&card, 20, &plain, "[2g.|1g|1g|........]");
+    expect_bar(&card, 9, &plain, "[2|1|1|.]");
+    expect_bar(&card, 7, &plain, "[2|1|1>");
+    expect_bar(&card, 2, &plain, "[>");
+}
+
+Test(bar, names_do_not_command_the_terminal)
+{
+    struct picture_part odd[] = {{red, 1, PART_FREE, NULL}};
+    expect_bar(&(struct picture){odd, 1, NULL}, 10, &plain, "[" X "[31m---]");
+}
+
+Test(bar, colours_tell_free_from_used)
+{
+    struct picture_part two[] = {{one_g, 1, PART_FREE, NULL}, {two_g, 1, PART_USED, NULL}};
+    expect_bar(&(struct picture){two, 2, NULL}, 19, &(struct screen){80, true},
+               "[\033[32m1g.10gb-\033[0m|\033[33m2g.20gb#\033[0m]");
+}
+
+Test(word_list, lines_end_at_the_edge_and_go_on_below_the_first_word)
+{
+    auto_sb struct sb got = SB_INIT(CAP);
+    const struct screen narrow = {.columns = 20};
+    struct word_list l = {.out = &got, .screen = &narrow, .heading = "  goes  "};
+    word_list_add(&l, "1g.10gb@0");
+    word_list_add(&l, "1g.10gb@1");
+    word_list_end(&l);
+    cr_expect_str_eq(sb_str(&got), "  goes  1g.10gb@0,\n        1g.10gb@1\n");
+}
+
+Test(word_list, without_words_there_is_no_line)
+{
+    auto_sb struct sb got = SB_INIT(CAP);
+    struct word_list l = {.out = &got, .screen = &plain, .heading = "  goes  "};
+    word_list_end(&l);
+    cr_expect_str_eq(sb_str(&got), "");
+}
+
+static void expect_failure(enum err_kind kind, int http_status, const char *msg, const char *words)
+{
+    auto_err struct err e = {0};
+    (void)err_set(&e, kind, "%s", msg);
+    e.http_status = http_status;
+    auto_free char *got = failure_words(&e, "https://1.2.3.4:6443");
+    cr_expect_str_eq(got, words, "got \"%s\"", got);
+}
+
+Test(failure, is_told_in_the_words_of_kubectl)
+{
+    expect_failure(ERR_FORBIDDEN, 403, "devices.gpu.cleave.dev is forbidden",
+                   "Error from server (Forbidden): devices.gpu.cleave.dev is forbidden");
+    expect_failure(ERR_FORBIDDEN, 401, "Unauthorized",
+                   "error: You must be logged in to the server (Unauthorized)");
+    expect_failure(ERR_UNAVAILABLE, 0, "refused", "Unable to connect to the server: refused");
+    expect_failure(ERR_UNAVAILABLE, 503, "busy", "Error from server (Unavailable): busy");
+    expect_failure(ERR_TIMEOUT, 0, "no answer", "Unable to connect to the server: no answer");
+    expect_failure(ERR_NOT_FOUND, 404, "not found",
+                   "error: the server doesn't have what was asked for: is Cleave installed in this "
+                   "cluster? (not found)");
+    expect_failure(ERR_TOO_LARGE, 0, "too \x1b large", "error: too " X " large");
+}
+
+static void expect_completion(const char *const *words, size_t n, const char *answer)
+{
+    auto_sb struct sb got = SB_INIT(CAP);
+    completion_add(words, n, &got);
+    cr_expect_str_eq(sb_str(&got), answer, "got \"%s\"", sb_str(&got));
+}
+#define COMPLETES(answer, ...)                                                                     \
+    expect_completion((const char *const[]){__VA_ARGS__},                                          \
+                      sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), answer)
+
+Test(completion, goes_on_as_the_command_line_may)
+{
+    COMPLETES("plan\nversion\nwhy\n:4\n", "");
+    COMPLETES("plan\n:4\n", "pl");
+    COMPLETES("--node\n:4\n", "--no");
+    COMPLETES("--filename\n:4\n", "plan", "--f");
+    COMPLETES(":0\n", "plan", "-f", "");
+    COMPLETES("json\nyaml\n:4\n", "why", "pod", "-o", "");
+    COMPLETES(":4\n", "why", "");
+    COMPLETES(":4\n", "odd", "--");
+    expect_completion(NULL, 0, "plan\nversion\nwhy\n:4\n");
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/jx.h"
+
+#include "kubectl_support.h"
+#include "service/resources.h"
+
+TestSuite(why, .init = desk_set_up, .fini = desk_tear_down);
+
+#define ASKS(resource, count)                                                                      \
+    "{containers: [{name: c, resources: {limits: {" resource ": " #count "}}}]}"
+#define TWO_G "nvidia.com/mig-2g.20gb"
+
+static void expect_why(const char *text)
+{
+    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
+    cr_expect_eq(a.code, 0, "%s", a.err);
+    cr_expect_str_eq(a.out, text, "got:\n%s", a.out);
+    cr_expect_str_eq(a.err, "");
+}
+
+static void offer(const char *node, const char *allocatable)
+{
+    char yaml[200];
+    (void)snprintf(yaml, sizeof(yaml), "{status: {allocatable: {%s}}}", allocatable);
+    desk_patch(&resource_nodes, node, "status", yaml);
+}
+
+Test(why, what_nobody_offers_is_said_with_the_layout_that_would)
+{
+    desk_node("n1", 1);
+    desk_cut("n1", 0, "1g.10gb@0=ml/a 1g.10gb@1 3g.40gb@4=ml/b");
+    desk_pod("p", NULL, ASKS(TWO_G, 1));
+    expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
+               "No node offers nvidia.com/mig-2g.20gb.\n"
+               "  n1  offers none\n"
+               "The smallest change: NVIDIA GPU 0 of node n1 as\n"
+               "    2g.20gb: 1, 1g.10gb: 2, 3g.40gb: 1\n"
+               "  2g.20gb@2 is made; nothing that stands goes.\n");
+}
+
+Test(why, a_free_partition_gives_way_before_a_card_changes_its_mode)
+{
+    desk_node("n1", 2);
+    desk_cut("n1", 0, "3g.40gb@0=ml/a 3g.40gb@4");
+    desk_pod("p", NULL, ASKS(TWO_G, 1));
+    expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
+               "No node offers nvidia.com/mig-2g.20gb.\n"
+               "  n1  offers none\n"
+               "The smallest change: NVIDIA GPU 0 of node n1 as\n"
+               "    2g.20gb: 1, 3g.40gb: 1\n"
+               "  2g.20gb@4 is made; 1 part that nobody uses goes.\n");
+}
+
+Test(why, what_is_offered_and_held_is_said_with_who_holds_it)
+{
+    desk_node("n1", 1);
+    desk_cut("n1", 0, "2g.20gb@0=ns/a 2g.20gb@2=ns/b 3g.40gb@4=ns/c");
+    offer("n1", TWO_G ": '2'");
+    desk_pod("a", "n1", ASKS(TWO_G, 1));
+    desk_pod("b", "n1", ASKS(TWO_G, 1));
+    desk_pod("p", NULL, ASKS(TWO_G, 1));
+    expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
+               "No node that the pod may have has 1 free of nvidia.com/mig-2g.20gb.\n"
+               "  n1  offers 2, 0 free\n"
+               "    held by  ns/a, ns/b\n"
+               "No change of one card's layout gives it one without a pod that has to go.\n");
+}
+
+Test(why, nodes_that_the_pod_may_not_have_say_so)
+{
+    desk_node("n1", 0);
+    desk_node("n2", 0);
+    desk_node("n3", 0);
+    desk_node("n4", 0);
+    offer("n1", TWO_G ": '1'");
+    offer("n2", TWO_G ": '1'");
+    offer("n3", TWO_G ": '1'");
+    offer("n4", TWO_G ": '1'");
+    desk_patch(&resource_nodes, "n1", "status", "{status: {conditions: []}}");
+    desk_patch(&resource_nodes, "n2", NULL, "{spec: {unschedulable: true}}");
+    desk_patch(&resource_nodes, "n3", NULL,
+               "{spec: {taints: [{key: team, value: b, effect: NoSchedule}]}}");
+    desk_pod("p", NULL,
+             "{nodeSelector: {pool: b}, containers: [{name: c, resources: {limits: {" TWO_G
+             ": 1}}}]}");
+    expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
+               "No node that the pod may have offers nvidia.com/mig-2g.20gb.\n"
+               "  n1  offers 1, 1 free; the node is not Ready\n"
+               "  n2  offers 1, 1 free; the node is cordoned\n"
+               "  n3  offers 1, 1 free; the pod does not tolerate the taint team=b:NoSchedule\n"
+               "  n4  offers 1, 1 free; the pod's nodeSelector asks for pool=b\n");
+}
+
+Test(why, tolerations_are_kept)
+{
+    desk_node("n1", 0);
+    offer("n1", TWO_G ": '1'");
+    desk_patch(&resource_nodes, "n1", NULL,
+               "{spec: {taints: [{key: team, value: b, effect: NoSchedule}]}}");
+    desk_pod("p", NULL,
+             "{tolerations: [{key: team, operator: Exists}], containers: [{name: c, resources: "
+             "{limits: {" TWO_G ": 1}}}]}");
+    expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
+               "nvidia.com/mig-2g.20gb is free: something else keeps the pod.\n"
+               "  n1  offers 1, 1 free\n");
+}
+
+Test(why, a_whole_card_may_be_made_of_one_that_nobody_uses)
+{
+    desk_node("n1", 2);
+    desk_cut("n1", 0, "1g.10gb@0=ml/a");
+    desk_cut("n1", 1, "1g.10gb@0");
+    desk_pod("p", NULL, ASKS("nvidia.com/gpu", 1));
+    expect_why("ns/p asks for 1 nvidia.com/gpu\n"
+               "No node offers nvidia.com/gpu.\n"
+               "  n1  offers none\n"
+               "The smallest change: NVIDIA GPU 1 of node n1 as\n"
+               "    native\n"
+               "  1 part that nobody uses goes, and the card's mode changes.\n");
+}
+
+Test(why, nothing_in_use_is_ever_given_up)
+{
+    desk_node("n1", 1);
+    desk_cut("n1", 0, "7g.80gb@0=ml/a");
+    desk_pod("p", NULL, ASKS(TWO_G, 1));
+    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
+    cr_expect(strstr(a.out, "No change of one card's layout gives it one"), "got:\n%s", a.out);
+}
+
+Test(why, what_needs_no_answer_has_a_short_one)
+{
+    desk_pod("p", "n1", ASKS(TWO_G, 1));
+    expect_why("ns/p: it is bound to node n1\n");
+    desk_pod("q", NULL, ASKS("cpu", 1));
+    auto_desk_answer struct desk_answer q = desk_why(OUTPUT_TEXT, "q");
+    cr_expect_str_eq(q.out,
+                     "ns/q: it asks for no GPU, under none of the names that Cleave offers\n");
+    auto_desk_answer struct desk_answer none = desk_why(OUTPUT_TEXT, "none");
+    cr_expect_eq(none.code, 1);
+    cr_expect_str_eq(none.err, "error: pods \"none\" not found in namespace ns\n");
+}
+
+Test(why, of_a_share_the_scheduler_tells)
+{
+    desk_node("n1", 1);
+    desk_pod("p", NULL, ASKS("nvidia.com/gpumem", 8192));
+    expect_why("ns/p: it asks for a share of a card, of which cleave-scheduler knows; it has said "
+               "nothing yet\n");
+    desk_pod_status("p", "{conditions: [{type: PodScheduled, status: 'False', message: no room}]}");
+    expect_why("ns/p: it asks for a share of a card, of which cleave-scheduler knows; it says: no "
+               "room\n");
+}
+
+Test(why, init_containers_count_once_and_sidecars_all_the_time)
+{
+    desk_node("n1", 0);
+    desk_pod("p", NULL,
+             "{initContainers: [{name: i, resources: {limits: {" TWO_G ": 3}}},"
+             " {name: s, restartPolicy: Always, resources: {limits: {" TWO_G ": 1}}}],"
+             " containers: [{name: c, resources: {limits: {" TWO_G ": '1'}}}]}");
+    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
+    cr_expect(strstr(a.out, "ns/p asks for 4 nvidia.com/mig-2g.20gb"), "got:\n%s", a.out);
+}
+
+Test(why, what_may_not_be_read_is_said)
+{
+    desk_node("n1", 1);
+    desk_pod("p", NULL, ASKS(TWO_G, 1));
+    desk_forbid("devices");
+    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
+    cr_expect_eq(a.code, 0);
+    cr_expect(strstr(a.err, "Warning: devices cannot be read"), "got: %s", a.err);
+    desk_forbid("nodes");
+    auto_desk_answer struct desk_answer none = desk_why(OUTPUT_TEXT, "p");
+    cr_expect_eq(none.code, 1);
+    cr_expect(strstr(none.err, "Error from server (Forbidden)"), "got: %s", none.err);
+}
+
+Test(why, the_schedulers_words_are_told_and_never_command_the_terminal)
+{
+    desk_node("n1", 1);
+    desk_pod("p", NULL, ASKS(TWO_G, 1));
+    desk_pod_status("p", "{conditions: [{type: PodScheduled, status: 'False',"
+                         " message: \"0/1 nodes\\e[2J\"}]}");
+    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
+    cr_expect(strstr(a.out, "kube-scheduler says: 0/1 nodes\xEF\xBF\xBD[2J\n"), "got:\n%s", a.out);
+}
+
+Test(why, a_device_that_no_agent_wrote_takes_no_time)
+{
+    desk_node("n1", 1);
+    desk_cut("n1", 0,
+             "1g.10gb@0 1g.10gb@1 1g.10gb@2 1g.10gb@3 1g.10gb@4 1g.10gb@5 1g.10gb@6 1g.10gb@7"
+             " 1g.10gb@8 1g.10gb@9 1g.10gb@10 1g.10gb@11 1g.10gb@12 1g.10gb@13 1g.10gb@14");
+    desk_pod("p", NULL, ASKS(TWO_G, 1));
+    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
+    cr_expect_eq(a.code, 0);
+}
+
+Test(why, json_has_the_change)
+{
+    desk_node("n1", 1);
+    desk_pod("p", NULL, ASKS(TWO_G, 1));
+    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_JSON, "p");
+    auto_json json_t *doc = json_loads(a.out, 0, NULL);
+    const json_t *one = json_array_get(JX_AT(doc, "resources"), 0);
+    cr_expect_str_eq(JX_STR_AT(one, "change", "layout"), "2g.20gb: 1");
+    cr_expect_str_eq(JX_STR_AT(one, "change", "makes"), "2g.20gb@4");
+    cr_expect(json_is_true(JX_AT(one, "change", "modeChanges")));
+}
