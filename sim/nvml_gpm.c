@@ -157,27 +157,27 @@ nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned int gpuInstanceId
 
 /* How much each is while the card works. Assumed: a training job in half precision. */
 static const struct metric {
-    unsigned int id;
     const char *name, *unit;
     double at_work;
+    unsigned int id;
     bool of_links; /* of each NVLink */
 } metrics[] = {
-    {1, "Graphics utilization", "%", 100, false},
-    {2, "SM utilization", "%", 90, false},
-    {3, "SM occupancy", "%", 50, false},
-    {4, "Integer utilization", "%", 20, false},
-    {5, "Tensor utilization", "%", 60, false},
-    {6, "DFMA tensor utilization", "%", 0, false},
-    {7, "HMMA tensor utilization", "%", 60, false},
-    {9, "IMMA tensor utilization", "%", 0, false},
-    {10, "DRAM bandwidth utilization", "%", 40, false},
-    {11, "FP64 utilization", "%", 0, false},
-    {12, "FP32 utilization", "%", 30, false},
-    {13, "FP16 utilization", "%", 10, false},
-    {20, "PCIe transmit", "MiB/s", 1000, false},
-    {21, "PCIe receive", "MiB/s", 2000, false},
-    {60, "NVLink receive", "MiB/s", 1024, true},
-    {61, "NVLink transmit", "MiB/s", 1024, true},
+    {"Graphics utilization", "%", 100, 1, false},
+    {"SM utilization", "%", 90, 2, false},
+    {"SM occupancy", "%", 50, 3, false},
+    {"Integer utilization", "%", 20, 4, false},
+    {"Tensor utilization", "%", 60, 5, false},
+    {"DFMA tensor utilization", "%", 0, 6, false},
+    {"HMMA tensor utilization", "%", 60, 7, false},
+    {"IMMA tensor utilization", "%", 0, 9, false},
+    {"DRAM bandwidth utilization", "%", 40, 10, false},
+    {"FP64 utilization", "%", 0, 11, false},
+    {"FP32 utilization", "%", 30, 12, false},
+    {"FP16 utilization", "%", 10, 13, false},
+    {"PCIe transmit", "MiB/s", 1000, 20, false},
+    {"PCIe receive", "MiB/s", 2000, 21, false},
+    {"NVLink receive", "MiB/s", 1024, 60, true},
+    {"NVLink transmit", "MiB/s", 1024, 61, true},
 };
 
 static const struct metric *metric_of(unsigned int id)

@@ -56,6 +56,7 @@ int nvml_measure_check(struct nvml *n, const char *call, nvml_ret rc, struct err
         (void)period;                                                                              \
         return NVML_CALL(n, fn, __VA_ARGS__);                                                      \
     }
+/* NOLINTNEXTLINE(readability-non-const-parameter): one type for all rows */
 NUMBERS(ASK)
 
 static const struct number {
