@@ -392,7 +392,7 @@ class SimNode:
             **flags,
         }
         program = program or self.rig.release("cleave-agent")
-        return [program, "run", *itertools.chain(*((f"--{k.replace('_', '-')}", str(v)) for k, v in flags.items()))]
+        return [program, "run", *itertools.chain(*((f"--{k.replace('_', '-')}", str(v)) for k, v in flags.items() if v is not None))]
 
     def start(self, program=None, env=None, name="agent", **flags):
         """Starts an agent with the capabilities of the shipped DaemonSet and returns its Process; the newest one is SimNode.agent."""

@@ -58,7 +58,8 @@ def program(before, release):
 
 
 def start(host, program, which):
-    host.start(program=program(which, "cleave-agent"), name=f"{which}-{len(host.node.rig.processes.all)}")
+    # the release before knows no telemetry
+    host.start(program=program(which, "cleave-agent"), name=f"{which}-{len(host.node.rig.processes.all)}", telemetry_interval=None if which == "before" else 0)
     wait_for(lambda: host.node.rig.api.find(host.node.path), 30, "the agent's Device")
 
 
