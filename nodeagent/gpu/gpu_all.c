@@ -446,9 +446,10 @@ static int all_limit_get(struct gpu *g, const char *uuid, const char *cgroup, st
 }
 
 /* Waits for no reading, so it causes none. */
-static int all_measure(struct gpu *g, const char *uuid, struct telemetry_card *ret, struct err *e)
+static int all_measure(struct gpu *g, const char *uuid, uint64_t wanted, struct telemetry_card *ret,
+                       struct err *e)
 {
-    PASS_TO(last_owner_of, g, uuid, measure, e, ret, e);
+    PASS_TO(last_owner_of, g, uuid, measure, e, wanted, ret, e);
 }
 
 static struct gpu *all_free(struct gpu *g)

@@ -31,6 +31,14 @@ void counter_list_default(struct counter_list *ret)
                                                           .help = xstrdup(dcgm_fields[i].help)};
 }
 
+uint64_t counter_list_values(const struct counter_list *l)
+{
+    uint64_t set = 0;
+    for (size_t i = 0; i < l->n; i++)
+        set |= TELEMETRY_BIT(l->items[i].field->value);
+    return set;
+}
+
 /* --- A line --- */
 
 /* A line that is being read; `at` is a NUL-terminated copy of it. */

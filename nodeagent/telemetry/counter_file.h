@@ -52,6 +52,8 @@ int counter_list_parse(const char *text, size_t len, struct counter_list *ret,
                        struct err *e) MUST_CHECK;
 /* Reads a file. Errors name it; those of file_read, too. */
 int counter_list_load(const char *path, struct counter_list *ret, struct err *e) MUST_CHECK;
+/* The set of values that the counters show (TELEMETRY_BIT). */
+uint64_t counter_list_values(const struct counter_list *l);
 void counter_list_done(struct counter_list *l);
 AUTO_DEFINE(counter_list, struct counter_list, counter_list_done)
 #define auto_counter_list AUTO(counter_list)

@@ -46,6 +46,7 @@ struct sampler_thread {
 struct sampler {
     struct sampler_options o;
     struct counter_list neutral;
+    uint64_t wanted; /* the values that the page has */
     /* the reading thread's: the one that has the turn */
     struct telemetry_node node;
     struct sample *samples; /* one for each card of node */
@@ -81,6 +82,7 @@ struct sampler *sampler_new(const struct sampler_options *o)
     struct sampler *s = xmalloc(sizeof(*s));
     s->o = *o;
     neutral_fields_list(&s->neutral);
+    s->wanted = counter_list_values(o->counters) | counter_list_values(&s->neutral);
     (void)pthread_mutex_init(&s->mu, NULL);
     init_cond(&s->wake);
     init_cond(&s->ended);
@@ -200,7 +202,7 @@ static bool measure(struct sampler *s, unsigned turn, size_t at, struct telemetr
     memcpy(uuid, s->node.cards[at].uuid, sizeof(uuid));
     *room = (struct telemetry_card){0};
     begin_call(s);
-    int rc = s->o.gpu->ops->measure(s->o.gpu, uuid, room, &e);
+    int rc = s->o.gpu->ops->measure(s->o.gpu, uuid, s->wanted, room, &e);
     if (!end_call(s, turn))
         return false;
     struct sample *to = &s->samples[at];

@@ -28,7 +28,7 @@ static void read_all(struct gpu *g)
 static void check_measure(struct gpu *g, const char *uuid)
 {
     static struct telemetry_card card;
-    if (g->ops->measure(g, uuid, &card, NULL) < 0)
+    if (g->ops->measure(g, uuid, TELEMETRY_ALL, &card, NULL) < 0)
         return;
     assert(card.n_parts <= TELEMETRY_MAX_PARTS && card.n_processes <= TELEMETRY_MAX_PROCESSES);
     assert(!(card.values.of[TELEMETRY_UTILIZATION] > 100));

@@ -230,7 +230,7 @@ Test(gpu_all, a_measure_of_a_card_that_no_reading_showed_reads_nothing)
     struct many none = {{.ops = &many_ops}, "none", 0, 0};
     auto_gpu struct gpu *g = gpu_all_new((struct gpu *const[]){&none.gpu}, 1);
     struct telemetry_card card;
-    cr_expect_eq(g->ops->measure(g, "none-0", &card, NULL), -(int)ERR_NOT_FOUND);
+    cr_expect_eq(g->ops->measure(g, "none-0", TELEMETRY_ALL, &card, NULL), -(int)ERR_NOT_FOUND);
     cr_expect_eq(none.readings, 0);
 }
 

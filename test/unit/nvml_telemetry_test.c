@@ -50,13 +50,19 @@ static const char *uuid_of(const struct machine *m, unsigned index)
     return m->inv.cards[index].uuid;
 }
 
-static struct telemetry_card measure(const struct machine *m, unsigned index)
+static struct telemetry_card measure_of(const struct machine *m, unsigned index, uint64_t wanted)
 {
     struct telemetry_card card;
     auto_err struct err e = {0};
-    cr_assert_eq(m->gpu->ops->measure(m->gpu, uuid_of(m, index), &card, &e), 0, "%s", err_msg(&e));
+    cr_assert_eq(m->gpu->ops->measure(m->gpu, uuid_of(m, index), wanted, &card, &e), 0, "%s",
+                 err_msg(&e));
     cr_assert_str_eq(card.uuid, uuid_of(m, index));
     return card;
+}
+
+static struct telemetry_card measure(const struct machine *m, unsigned index)
+{
+    return measure_of(m, index, TELEMETRY_ALL);
 }
 
 /* Measures until the counters of the hardware have a mean: two samples are 100 ms apart. */
@@ -74,7 +80,8 @@ static void expect_refused(const struct machine *m, const char *uuid, enum err_k
 {
     struct telemetry_card card;
     auto_err struct err e = {0};
-    cr_expect_eq(m->gpu->ops->measure(m->gpu, uuid, &card, &e), -(int)kind, "%s", said);
+    cr_expect_eq(m->gpu->ops->measure(m->gpu, uuid, TELEMETRY_ALL, &card, &e), -(int)kind, "%s",
+                 said);
     cr_expect(strstr(err_msg(&e), said), "%s: %s", said, err_msg(&e));
 }
 
@@ -255,6 +262,17 @@ Test(nvml_telemetry, a_new_part_has_no_means_of_the_one_before)
 
 /* --- calls that fail --- */
 
+/* The driver samples PCIe for 20 ms in the call. A call for it would lose the card here. */
+Test(nvml_telemetry, a_call_for_what_is_not_wanted_is_not_made)
+{
+    auto_machine struct machine m = start("[{model: h100-80}]");
+    sim_control("fault add --call nvmlDeviceGetPcieThroughput --nth 0 --action fail:GPU_IS_LOST");
+    const struct telemetry_card card = measure_of(&m, 0, TELEMETRY_BIT(TELEMETRY_POWER));
+    cr_expect(near(OF(&card, POWER), 70));
+    cr_expect(isnan(OF(&card, PCIE_TX)) && isnan(OF(&card, PCIE_RX)));
+    expect_refused(&m, uuid_of(&m, 0), ERR_UNAVAILABLE, "nvmlDeviceGetPcieThroughput");
+}
+
 Test(nvml_telemetry, a_call_that_fails_costs_its_value_only)
 {
     static const struct {
@@ -333,7 +351,7 @@ static void *measure_in_thread(void *arg)
     struct hanging *h = arg;
     struct telemetry_card card;
     gpu_activity_of_thread(&h->activity);
-    cr_expect_eq(h->gpu->ops->measure(h->gpu, h->uuid, &card, NULL), 0);
+    cr_expect_eq(h->gpu->ops->measure(h->gpu, h->uuid, TELEMETRY_ALL, &card, NULL), 0);
     gpu_activity_of_thread(NULL);
     return NULL;
 }

@@ -123,7 +123,8 @@ int mxsml_op_read(struct gpu *g, struct gpu_inventory *ret, struct err *e);
 int mxsml_op_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e);
 int mxsml_op_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode,
                       enum gpu_mode_result *ret, struct err *e);
-int mxsml_op_measure(struct gpu *g, const char *uuid, struct telemetry_card *ret, struct err *e);
+int mxsml_op_measure(struct gpu *g, const char *uuid, uint64_t wanted, struct telemetry_card *ret,
+                     struct err *e);
 int mxsml_op_reset(struct gpu *g, const char *uuid, struct err *e);
 int mxsml_op_slice_create(struct gpu *g, const char *uuid, const struct sgpu_want *want,
                           unsigned *ret_id, struct err *e);

@@ -71,12 +71,15 @@ static const struct number {
 #undef ROW
 };
 
+/* A call takes up to 20 ms (PCIe's throughput), so the driver is asked for what is wanted only. */
 static int read_numbers(struct nvml_measure *m, struct telemetry_values *ret, struct err *e)
 {
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
         const struct number *of = &numbers[i];
         unsigned value = 0;
         unsigned period = 0;
+        if (!(m->wanted & TELEMETRY_BIT(of->value)))
+            continue;
         nvml_ret rc = of->ask(m->n, m->device, &value, &period);
         TRY(nvml_measure_check(m->n, *of->call, rc, e));
         if (rc == NVML_SUCCESS && value <= of->most)
@@ -381,10 +384,11 @@ static void end(struct nvml_measure *m)
 }
 AUTO_DEFINE(nvml_measure, struct nvml_measure, end)
 
-int nvml_op_measure(struct gpu *g, const char *uuid, struct telemetry_card *ret, struct err *e)
+int nvml_op_measure(struct gpu *g, const char *uuid, uint64_t wanted, struct telemetry_card *ret,
+                    struct err *e)
 {
     struct nvml *n = (struct nvml *)g;
-    AUTO(nvml_measure) struct nvml_measure m = {.n = n};
+    AUTO(nvml_measure) struct nvml_measure m = {.n = n, .wanted = wanted};
     auto_free struct telemetry_card *card = xcalloc(1, sizeof(*card));
     TRY(begin(&m, uuid, e));
     TRY(read_whole(&m, &card->values, e));

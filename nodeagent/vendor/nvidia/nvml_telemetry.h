@@ -37,6 +37,7 @@ struct nvml_measure {
     struct nvml *n;
     struct lib_pass pass;
     nvml_device device;
+    uint64_t wanted;            /* the values that have a call of their own and are asked for */
     struct nvml_measured *kept; /* NULL: not begun */
 };
 
