@@ -99,6 +99,17 @@ static const struct telemetry_part *part_of(const struct telemetry_card *card, u
     return NULL;
 }
 
+/* The same for a part, whose samples are others. */
+static struct telemetry_card measure_part_means(const struct machine *m, unsigned index,
+                                                unsigned gi_id)
+{
+    struct telemetry_card card;
+    do
+        card = measure(m, index);
+    while (isnan(OF(part_of(&card, gi_id), SM_ACTIVE)));
+    return card;
+}
+
 /* --- a card --- */
 
 Test(nvml_telemetry, a_card_measures_itself)
@@ -221,9 +232,11 @@ Test(nvml_telemetry, parts_have_their_memory_and_means)
     sim_control(attach);
     (void)measure(&m, 0);
     const struct telemetry_card card = measure_means(&m, 0);
+    const struct telemetry_card first = measure_part_means(&m, 0, state->items[0].gi_id);
+    const struct telemetry_card second = measure_part_means(&m, 0, state->items[1].gi_id);
     cr_assert_eq(card.n_parts, 2);
-    const struct telemetry_part *idle = part_of(&card, state->items[0].gi_id);
-    const struct telemetry_part *busy = part_of(&card, state->items[1].gi_id);
+    const struct telemetry_part *idle = part_of(&first, state->items[0].gi_id);
+    const struct telemetry_part *busy = part_of(&second, state->items[1].gi_id);
     cr_expect_eq(OF(busy, MEMORY_USED), 2048.0 * 1048576);
     cr_expect_eq(OF(idle, MEMORY_USED), 0);
     cr_expect_float_eq(OF(busy, GRAPHICS_ACTIVE), 0.8, 0.01);
@@ -254,9 +267,7 @@ Test(nvml_telemetry, a_new_part_has_no_means_of_the_one_before)
     card = measure(&m, 0);
     cr_assert_eq(card.n_parts, 2);
     cr_expect(isnan(OF(part_of(&card, gone), SM_ACTIVE)));
-    do
-        card = measure(&m, 0);
-    while (isnan(OF(part_of(&card, gone), SM_ACTIVE)));
+    card = measure_part_means(&m, 0, gone);
     cr_expect_eq(OF(part_of(&card, gone), SM_ACTIVE), 0);
 }
 
