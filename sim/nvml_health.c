@@ -214,12 +214,6 @@ static int fill_moving_field(const struct call *c, nvmlFieldValue_t *v)
     case FI_NVLINK_DATA_TX:
     case FI_NVLINK_DATA_RX:
         return link_field(c, v, load_nvlink_kib(c));
-    case FI_NVLINK_CRC_FLIT_ERRORS:
-    case FI_NVLINK_CRC_DATA_ERRORS:
-    case FI_NVLINK_REPLAY_ERRORS:
-    case FI_NVLINK_RECOVERY_ERRORS:
-        v->scopeId = UINT_MAX;
-        return link_field(c, v, 0);
     default:
         return NVML_ERROR_NOT_SUPPORTED;
     }

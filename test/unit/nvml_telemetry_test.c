@@ -125,11 +125,10 @@ Test(nvml_telemetry, a_card_measures_itself)
     cr_expect_eq(OF(&card, PSTATE), 0);
     cr_expect_eq(OF(&card, CLOCK_EVENT_REASONS), 1, "idle");
     cr_expect_eq(OF(&card, UTILIZATION), 0);
-    cr_expect_eq(OF(&card, JPEG_UTILIZATION), 0);
+    cr_expect_eq(OF(&card, DECODER_UTILIZATION), 0);
     cr_expect_eq(OF(&card, MEMORY_USED), 0);
     cr_expect_eq(OF(&card, MEMORY_TOTAL), OF(&card, MEMORY_FREE) + OF(&card, MEMORY_RESERVED));
     cr_expect_eq(OF(&card, POWER_VIOLATION), 0);
-    cr_expect_eq(OF(&card, NVLINK_ERRORS), 0);
     cr_expect_eq(OF(&card, REMAP_FAILED), 0);
     cr_expect_eq(card.n_parts, 0);
     cr_expect_eq(card.n_processes, 0);

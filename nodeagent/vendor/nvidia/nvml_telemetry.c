@@ -46,9 +46,7 @@ int nvml_measure_check(struct nvml *n, const char *call, nvml_ret rc, struct err
     X(PCIE_TX, pcie, 1, 1e12, d, NVML_PCIE_TX, ret)                                                \
     X(PCIE_RX, pcie, 1, 1e12, d, NVML_PCIE_RX, ret)                                                \
     X(ENCODER_UTILIZATION, encoder, 1, PERCENT, d, ret, period)                                    \
-    X(DECODER_UTILIZATION, decoder, 1, PERCENT, d, ret, period)                                    \
-    X(JPEG_UTILIZATION, jpeg, 1, PERCENT, d, ret, period)                                          \
-    X(OFA_UTILIZATION, ofa, 1, PERCENT, d, ret, period)
+    X(DECODER_UTILIZATION, decoder, 1, PERCENT, d, ret, period)
 
 #define ASK(name, fn, factor, most, ...)                                                           \
     static nvml_ret ask_##name(struct nvml *n, nvml_device d, unsigned *ret, unsigned *period)     \
@@ -104,10 +102,6 @@ static const struct field {
     {TELEMETRY_PCIE_REPLAYS, NVML_FI_PCIE_REPLAYS, COUNTER},
     {TELEMETRY_NVLINK_BYTES, NVML_FI_NVLINK_DATA_TX, COUNTER},
     {TELEMETRY_NVLINK_BYTES, NVML_FI_NVLINK_DATA_RX, COUNTER},
-    {TELEMETRY_NVLINK_ERRORS, NVML_FI_NVLINK_CRC_FLIT_ERRORS, COUNTER},
-    {TELEMETRY_NVLINK_ERRORS, NVML_FI_NVLINK_CRC_DATA_ERRORS, COUNTER},
-    {TELEMETRY_NVLINK_ERRORS, NVML_FI_NVLINK_REPLAY_ERRORS, COUNTER},
-    {TELEMETRY_NVLINK_ERRORS, NVML_FI_NVLINK_RECOVERY_ERRORS, COUNTER},
     {TELEMETRY_ECC_CORRECTED, NVML_FI_ECC_SBE_VOL_TOTAL, COUNTER},
     {TELEMETRY_ECC_UNCORRECTED, NVML_FI_ECC_DBE_VOL_TOTAL, COUNTER},
     {TELEMETRY_ECC_CORRECTED_TOTAL, NVML_FI_ECC_SBE_AGG_TOTAL, COUNTER},
