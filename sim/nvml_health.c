@@ -196,7 +196,7 @@ static int retired_field(const struct hw_gpu *gpu, nvmlFieldValue_t *v)
     return hw_model(gpu)->row_remapping ? NVML_ERROR_NOT_SUPPORTED : put_uint(v, 0);
 }
 
-/* What follows the work, and what never happens here. */
+/* Fields that follow the work, and those of what never happens here. */
 static int fill_moving_field(const struct call *c, nvmlFieldValue_t *v)
 {
     if (c->gi != NULL)
