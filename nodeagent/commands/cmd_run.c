@@ -186,7 +186,8 @@ static int open_hardware(struct process *p, const struct run_flags *f, struct er
                                      .call_deadline_ms = f->call_deadline_ms,
                                      .park_ms = f->resync_ms};
     TRY(worker_new(gpu, &w, &p->worker, e));
-    return telemetry_open(f, TAKE(gpu), &p->telemetry, e);
+    struct gpu *const workers = TAKE(gpu);
+    return telemetry_open(f, workers, &p->telemetry, e);
 }
 
 static int connect_cluster(struct process *p, const struct run_flags *f, uint64_t seed,

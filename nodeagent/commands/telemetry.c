@@ -22,10 +22,6 @@ int telemetry_open(const struct run_flags *f, struct gpu *gpu, struct telemetry 
     if (f->telemetry_ms == 0 || !f->metrics || !*f->metrics)
         return 0;
     TRY(load_counters(f, &ret->counters, e));
-    if (!gpu->ops->measure) {
-        log_info("Serves no telemetry: no vendor's library here measures any");
-        return 0;
-    }
     const struct sampler_options o = {.gpu = gpu,
                                       .clk = clock_real(),
                                       .interval_ms = f->telemetry_ms,

@@ -7,10 +7,10 @@
 /* The page of telemetry, as `cleave-agent run` has it by its flags (docs/gpu-metrics.md). */
 #define TELEMETRY_PATH "/metrics/telemetry"
 
-/* It stays at its address while there is a sampler, which borrows the counters. */
+/* Stays at its address while there is a sampler, which borrows the counters. */
 struct telemetry {
     struct counter_list counters; /* freed by counter_list_done, after the sampler */
-    struct sampler *sampler;      /* NULL: off, or no library here measures anything */
+    struct sampler *sampler;      /* NULL: off */
 };
 
 /* Reads the list of counters and starts the sampler's thread. Borrows gpu. Errors of
