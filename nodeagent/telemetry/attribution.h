@@ -23,8 +23,6 @@ struct attribution_reading {
     const struct consumer *pods; /* one for each process; pod_uid "": it is in none */
 };
 
-/* True when the value of a shared place is split among its holders. */
-bool attribution_splits(const struct telemetry_place *p, enum telemetry_value v);
 /* Splits a value of this place, in any unit, into parts that add up to it: one for each holder whose
  * processes can be known, and the rest, which is nobody's, as the last. Where processes have more
  * than the place, as between two samples, each part is reduced. ret has room for n_holders + 1.

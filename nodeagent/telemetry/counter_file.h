@@ -44,6 +44,8 @@ struct counter_list {
     size_t n_notices;
 };
 
+/* Adds a field with its own type and text. */
+void counter_list_add(struct counter_list *l, const struct dcgm_field *f);
 /* The built-in list. */
 void counter_list_default(struct counter_list *ret);
 /* Reads the text of a file. Fields that are not measured here, and those that stand there twice, are

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
-#include <math.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -72,8 +71,7 @@ static int measure(struct gpu *g, const char *uuid, uint64_t wanted, struct tele
     }
     if (hw.ill && strcmp(hw.ill, uuid) == 0)
         return err_set(e, ERR_UNAVAILABLE, "nvmlDeviceGetTemperature: GPU is lost");
-    for (size_t i = 0; i < TELEMETRY_VALUES; i++)
-        ret->values.of[i] = (double)NAN;
+    telemetry_values_init(&ret->values);
     ret->values.of[TELEMETRY_TEMPERATURE] = hw.temperature;
     ret->values.of[TELEMETRY_UTILIZATION] = 50;
     ret->read_mono_ms = clock_mono_ms(clk);
