@@ -501,7 +501,8 @@ static int run_process(const struct run_flags *f, int argc, char **argv)
 
     struct process p = {0};
     int rc = 1;
-    if (run_flags_load_config(f, &p.config, &e) < 0) {
+    if (run_flags_load_config(f, &p.config, &e) < 0 ||
+        telemetry_load(f, &p.telemetry.counters, &e) < 0) {
         log_error("Could not start", kv_err(&e));
         rc = 2; /* as for the other flags: another start would end the same way */
     } else if (set_up(&p, f, &e) < 0) {

@@ -13,7 +13,9 @@ struct telemetry {
     struct sampler *sampler;      /* NULL: off */
 };
 
-/* Reads the list of counters and starts the sampler's thread. Borrows gpu. Errors of
- * counter_list_load and sampler_start. */
+/* Reads the list of counters, and logs what it passes over; nothing where telemetry is off. Errors of
+ * counter_list_load. */
+int telemetry_load(const struct run_flags *f, struct counter_list *ret, struct err *e) MUST_CHECK;
+/* Starts the sampler's thread, unless telemetry is off. Borrows gpu. Errors of sampler_start. */
 int telemetry_open(const struct run_flags *f, struct gpu *gpu, struct telemetry *ret,
                    struct err *e) MUST_CHECK;
