@@ -8,8 +8,8 @@
 #include "nodeagent/gpu/gpu.h"
 
 /*
- * What a card measures of itself, and what its processes do on it. Plain values: no allocation, and
- * no pointers.
+ * Telemetry: the values that a card measures of itself, and what its processes use of it. Plain
+ * values: no allocation, and no pointers.
  */
 
 #define TELEMETRY(name, unit) TELEMETRY_##name,

@@ -10,7 +10,8 @@
 #include "nodeagent/telemetry/dcgm_fields.h"
 
 /*
- * Which metrics the page of telemetry has: dcgm-exporter's file of counters, or the built-in list.
+ * The list of the metrics that the page of telemetry has, from dcgm-exporter's file of counters or
+ * built in.
  * A line of the file is a field, its type (gauge, counter or label) and a text, with commas between
  * (CSV; a text with commas stands in quotes). Blank lines and those that begin with # are comments.
  * Source: github.com/NVIDIA/dcgm-exporter, etc/default-counters.csv and

@@ -13,8 +13,8 @@
 #include "nodeagent/vendor/metax/mxsml_find.h"
 
 /*
- * What a card measures of itself, as far as the library reports it; the rest stays NAN. Slices are
- * no parts here: the library counts what they use by its own clock.
+ * The verb that reads what a card measures of itself, as far as the library reports it; the rest
+ * stays NAN. Slices are no parts here: the library counts what they use by its own clock.
  */
 
 enum { FEW_PROCESSES = 16, MOST_PROCESSES = 2048, MAX_WAYS = 16 };
@@ -27,7 +27,8 @@ struct measure {
     struct mxsml_info info;
 };
 
-/* A card that does not answer at its number may have another one. It is not gone for that. */
+/* The error of a card that does not answer at its number. It may have another number by now, so it
+ * is not taken for gone. */
 static int does_not_show(struct mxsml *m, const char *call, mxsml_ret rc, struct err *e)
 {
     auto_err struct err why = {0};
@@ -168,7 +169,7 @@ static int read_processes(struct measure *t, struct telemetry_card *card, struct
 
 /* --- the verb --- */
 
-/* The number that the card had when it was last seen. */
+/* Takes the card for this measure, with the number that it had when it was last seen. */
 static int take(struct measure *t, const char *uuid, struct err *e)
 {
     struct mxsml *m = t->m;

@@ -12,8 +12,8 @@
 #include "nodeagent/gpu/sound.h"
 
 /*
- * What a card measures of itself. A value that the card or its driver does not report stays NAN,
- * and so does one that cannot be.
+ * The verb that reads what a card measures of itself. A value that the card or its driver does not
+ * report stays NAN, and so does one that cannot be.
  */
 
 /* A session that ends, or a lost card: nothing further can be measured. */
@@ -202,7 +202,7 @@ static int read_memory(struct nvml *n, nvml_device d, struct telemetry_values *r
     return nvml_measure_check(n, nvml_names.memory, rc, e);
 }
 
-/* Not for a card with MIG on. */
+/* A card with MIG on has no such figure. */
 static int read_utilization(struct nvml_measure *m, struct telemetry_values *ret, struct err *e)
 {
     struct nvml *n = m->n;
@@ -239,7 +239,7 @@ static int read_whole(struct nvml_measure *m, struct telemetry_values *ret, stru
 
 /* --- parts --- */
 
-/* What is kept of an instance; an empty entry for a new one. NULL: there is no room. */
+/* The entry of an instance; an empty one for a new instance. NULL: there is no room. */
 static struct nvml_measured_part *kept_part(struct nvml_measured *kept, const char *uuid)
 {
     struct nvml_measured_part *empty = NULL;
