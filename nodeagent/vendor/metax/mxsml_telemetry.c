@@ -17,7 +17,7 @@
  * stays NAN. Slices are no parts here: the library counts what they use by its own clock.
  */
 
-enum { FEW_PROCESSES = 16, MOST_PROCESSES = 2048, MAX_WAYS = 16 };
+enum { MAX_WAYS = 16 };
 
 struct measure {
     struct mxsml *m;
@@ -147,23 +147,13 @@ static void add_process(const struct measure *t, const struct mxsml_process *p,
     }
 }
 
-/* More processes may appear between two questions. */
 static int read_processes(struct measure *t, struct telemetry_card *card, struct err *e)
 {
-    mxsml_ret rc = MXSML_INSUFFICIENT_SIZE;
-    unsigned room = FEW_PROCESSES;
-    unsigned n = 0;
-    auto_free struct mxsml_process *list = NULL;
-    while (rc == MXSML_INSUFFICIENT_SIZE && room <= MOST_PROCESSES) {
-        free(list);
-        list = xcalloc(room, sizeof(*list));
-        n = room;
-        rc = MXSML_CALL(t->m, processes, t->dev, &n, list);
-        if (rc == MXSML_INSUFFICIENT_SIZE)
-            room *= 4;
-    }
-    for (unsigned i = 0; rc == MXSML_SUCCESS && i < n && i < room; i++)
-        add_process(t, &list[i], card);
+    struct mxsml_process_list list;
+    mxsml_ret rc = mxsml_ask_processes(t->m, t->dev, &list);
+    auto_free struct mxsml_process *items = list.items;
+    for (unsigned i = 0; rc == MXSML_SUCCESS && i < list.n && i < list.room; i++)
+        add_process(t, &items[i], card);
     return check(t->m, mxsml_names.processes, rc, e);
 }
 
