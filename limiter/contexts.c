@@ -108,18 +108,13 @@ static CUresult retain(CUcontext *context, CUdevice device)
     return rc;
 }
 
-/* A context that may end: nobody asks it meanwhile. */
-static CUcontext leave(CUcontext context)
-{
-    live_contexts_remove(context);
-    return context;
-}
-
 static CUcontext primary_of(CUdevice device)
 {
     return card_of_device(device) >= 0 ? primaries[device].context : NULL;
 }
 
+/* After a call that may have ended a context, which was no live one meanwhile, so that nobody asked
+ * it. */
 static CUresult left(CUresult rc, CUcontext context, bool ended)
 {
     struct ledger_entry e;
@@ -143,50 +138,78 @@ static CUresult unlock(CUresult rc)
     return rc;
 }
 
-#define CREATE(context, device, call)                                                              \
-    lock();                                                                                        \
-    int card = card_of_device(device);                                                             \
-    if (!devices_are_ready())                                                                      \
-        return unlock(CUDA_ERROR_NOT_INITIALIZED);                                                 \
-    if (!overhead_take(card))                                                                      \
-        return unlock(CUDA_ERROR_OUT_OF_MEMORY);                                                   \
-    return unlock(note(call, card, device, context))
+/* A context that is to be made. */
+struct creation {
+    CUdevice device;
+    int card;
+    bool has_room;
+};
+
+/* SUCCESS: the call is to be made. Whatever it returns, end_creation follows. */
+static CUresult begin_creation(struct creation *c, CUdevice device)
+{
+    lock();
+    *c = (struct creation){.device = device, .card = card_of_device(device)};
+    if (!devices_are_ready())
+        return CUDA_ERROR_NOT_INITIALIZED;
+    c->has_room = overhead_take(c->card);
+    return c->has_room ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult end_creation(const struct creation *c, CUresult rc, const CUcontext *context)
+{
+    return unlock(c->has_room ? note(rc, c->card, c->device, context) : rc);
+}
 
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
 {
-    CREATE(context, device, real.cuCtxCreate_v2(context, flags, device));
+    struct creation c;
+    CUresult rc = begin_creation(&c, device);
+    if (rc == CUDA_SUCCESS)
+        rc = real.cuCtxCreate_v2(context, flags, device);
+    return end_creation(&c, rc, context);
 }
 
 CUresult cuCtxCreate(CUcontext *context, unsigned int flags, CUdevice device)
 {
-    CREATE(context, device, real.cuCtxCreate(context, flags, device));
+    struct creation c;
+    CUresult rc = begin_creation(&c, device);
+    if (rc == CUDA_SUCCESS)
+        rc = real.cuCtxCreate(context, flags, device);
+    return end_creation(&c, rc, context);
 }
 
 CUresult cuCtxCreate_v3(CUcontext *context, void *affinities, int n, unsigned int flags,
                         CUdevice device)
 {
-    CREATE(context, device, real.cuCtxCreate_v3(context, affinities, n, flags, device));
+    struct creation c;
+    CUresult rc = begin_creation(&c, device);
+    if (rc == CUDA_SUCCESS)
+        rc = real.cuCtxCreate_v3(context, affinities, n, flags, device);
+    return end_creation(&c, rc, context);
 }
 
 CUresult cuCtxCreate_v4(CUcontext *context, void *params, unsigned int flags, CUdevice device)
 {
-    CREATE(context, device, real.cuCtxCreate_v4(context, params, flags, device));
+    struct creation c;
+    CUresult rc = begin_creation(&c, device);
+    if (rc == CUDA_SUCCESS)
+        rc = real.cuCtxCreate_v4(context, params, flags, device);
+    return end_creation(&c, rc, context);
 }
-
-/* The calls are made between leave and left. */
-#define DESTROY(context, call)                                                                     \
-    lock();                                                                                        \
-    (void)leave(context);                                                                          \
-    return unlock(left(call, context, true))
 
 CUresult cuCtxDestroy_v2(CUcontext context)
 {
-    DESTROY(context, real.cuCtxDestroy_v2(context));
+    lock();
+    live_contexts_remove(context);
+    return unlock(left(real.cuCtxDestroy_v2(context), context, /* ended= */ true));
 }
 
 CUresult cuCtxDestroy(CUcontext context)
 {
-    DESTROY(context, real.cuCtxDestroy(context));
+    lock();
+    live_contexts_remove(context);
+    return unlock(left(real.cuCtxDestroy(context), context, /* ended= */ true));
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
@@ -195,10 +218,12 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
     return unlock(retain(context, device));
 }
 
-#define LET_GO(device, call)                                                                       \
-    CUcontext context = leave(primary_of(device));                                                 \
-    CUresult rc = call;                                                                            \
-    return unlock(left_primary(rc, context, device))
+static CUcontext leave_primary(CUdevice device)
+{
+    CUcontext context = primary_of(device);
+    live_contexts_remove(context);
+    return context;
+}
 
 static CUresult left_primary(CUresult rc, CUcontext context, CUdevice device)
 {
@@ -208,45 +233,55 @@ static CUresult left_primary(CUresult rc, CUcontext context, CUdevice device)
     return left(rc, context, ended);
 }
 
-/* A context that somebody else has retained, too, stays as it is. */
-#define RELEASE(device, call)                                                                      \
-    lock();                                                                                        \
-    if (is_retained_more(device))                                                                  \
-        return unlock(released(call, device));                                                     \
-    LET_GO(device, released(call, device))
+/* A use of a device's primary context that is to be let go of. */
+struct release {
+    CUdevice device;
+    bool is_retained_more; /* by somebody else, too: the context stays as it is */
+    CUcontext context;
+};
 
-static bool is_retained_more(CUdevice device)
+static struct release begin_release(CUdevice device)
 {
-    return card_of_device(device) >= 0 && primaries[device].retains > 1;
+    lock();
+    struct release r = {.device = device};
+    r.is_retained_more = card_of_device(device) >= 0 && primaries[device].retains > 1;
+    if (!r.is_retained_more)
+        r.context = leave_primary(device);
+    return r;
 }
 
-static CUresult released(CUresult rc, CUdevice device)
+static CUresult end_release(const struct release *r, CUresult rc)
 {
-    if (rc == CUDA_SUCCESS && card_of_device(device) >= 0 && primaries[device].retains > 0)
-        primaries[device].retains--;
-    return rc;
+    bool is_known = card_of_device(r->device) >= 0 && primaries[r->device].retains > 0;
+    if (rc == CUDA_SUCCESS && is_known)
+        primaries[r->device].retains--;
+    return unlock(r->is_retained_more ? rc : left_primary(rc, r->context, r->device));
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-    RELEASE(device, real.cuDevicePrimaryCtxRelease_v2(device));
+    const struct release r = begin_release(device);
+    return end_release(&r, real.cuDevicePrimaryCtxRelease_v2(device));
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 {
-    RELEASE(device, real.cuDevicePrimaryCtxRelease(device));
+    const struct release r = begin_release(device);
+    return end_release(&r, real.cuDevicePrimaryCtxRelease(device));
 }
 
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
     lock();
-    LET_GO(device, real.cuDevicePrimaryCtxReset_v2(device));
+    CUcontext context = leave_primary(device);
+    return unlock(left_primary(real.cuDevicePrimaryCtxReset_v2(device), context, device));
 }
 
 CUresult cuDevicePrimaryCtxReset(CUdevice device)
 {
     lock();
-    LET_GO(device, real.cuDevicePrimaryCtxReset(device));
+    CUcontext context = leave_primary(device);
+    return unlock(left_primary(real.cuDevicePrimaryCtxReset(device), context, device));
 }
 
 /* Uses of a context, which ends with the last of them. Deprecated since CUDA 4. */
@@ -272,7 +307,7 @@ static bool is_last_use(CUcontext context)
 CUresult cuCtxDetach(CUcontext context)
 {
     lock();
-    (void)leave(context);
+    live_contexts_remove(context);
     CUresult rc = real.cuCtxDetach(context);
     return unlock(left(rc, context, rc == CUDA_SUCCESS && is_last_use(context)));
 }

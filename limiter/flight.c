@@ -193,24 +193,28 @@ static enum wait_end wait_for(CUevent event, bool (*goes_on)(int card), int card
     return WAIT_STOPPED;
 }
 
-static void note_end(struct flight *f, const struct flight_bound *b, enum wait_end end)
+/* With long pieces the card has just begun one, and none has to wait behind it yet: the program is
+ * ahead by its wait and its last pause. Whoever wants the card meanwhile waits for one piece, not
+ * two. The piece that it has begun may be as short as the shortest. */
+static uint64_t pause_of(const struct flight *f, uint64_t waited)
+{
+    uint64_t ahead = waited + f->paused_ns;
+    uint64_t part = (ahead < f->least_ns ? ahead : f->least_ns) * 3 / 4;
+    if (f->depth > DEPTH_MIN)
+        return 0;
+    return part < PAUSE_MAX_NS ? part : PAUSE_MAX_NS;
+}
+
+/* Returns how long the program is to pause. */
+static uint64_t note_end(struct flight *f, const struct flight_bound *b, enum wait_end end,
+                         uint64_t waited)
 {
     f->stuck = end == WAIT_STUCK ? b->oldest : NULL;
     if (end == WAIT_DONE)
         measure(f, b->number);
     else if (end != WAIT_WAS_DONE || is_done(b->before))
         f->seen_ns = 0;
-    f->paused_ns = end == WAIT_DONE ? f->paused_ns : 0;
-}
-
-/* Of long pieces the card has just begun one, and none has to wait behind it yet: the program is
- * ahead by its wait and its last pause. Whoever wants the card meanwhile waits for one piece, not
- * two. The one that it has begun may be as short as the shortest. */
-static uint64_t pause_of(struct flight *f, uint64_t waited)
-{
-    uint64_t ahead = waited + f->paused_ns;
-    uint64_t part = (ahead < f->least_ns ? ahead : f->least_ns) * 3 / 4;
-    f->paused_ns = f->depth > DEPTH_MIN ? 0 : part < PAUSE_MAX_NS ? part : PAUSE_MAX_NS;
+    f->paused_ns = end == WAIT_DONE ? pause_of(f, waited) : 0;
     return f->paused_ns;
 }
 
@@ -223,12 +227,10 @@ void flight_wait(CUcontext context, CUstream stream, const struct flight_bound *
     lock();
     struct flight *f = find(context, stream_key(stream));
     if (f != NULL)
-        note_end(f, b, end);
-    if (f != NULL && end == WAIT_DONE)
-        pause = pause_of(f, mono_ns() - began);
+        pause = note_end(f, b, end, mono_ns() - began);
     unlock();
     if (pause >= RAW_LOOK_NS && goes_on(card))
-        raw_look(&pause);
+        raw_sleep(pause);
     streams_tighten(mode);
 }
 

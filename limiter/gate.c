@@ -21,12 +21,14 @@
 
 /* Without work for so long the turn is given back. */
 static const struct timespec idle_time = {.tv_nsec = 1000000};
+/* After a look without work, which a second one confirms. */
 static const struct timespec half_time = {.tv_nsec = 500000};
 static const struct timespec short_time = {.tv_nsec = 100000};
 /* An agent that says nothing for so long is gone (region.h). */
 #define AWAY_NS MONO_S
 /* How long it is not told again after it did not hear. */
 #define UNHEARD_NS (100 * MONO_MS)
+
 /* All atomic. */
 static struct {
     uint32_t entering; /* pieces of work between gate_enter and gate_leave */

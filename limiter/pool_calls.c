@@ -30,7 +30,7 @@ static CUresult note_allocation(struct pool *p, CUresult rc, const CUdeviceptr *
     return rc;
 }
 
-/* One in a stream's order, before its call and after it. */
+/* An allocation in a stream's order, before its call and after it. */
 struct allocation {
     CUstream stream;
     bool names_pool; /* by this handle; else it is the stream's */
@@ -133,7 +133,7 @@ static CUresult end_charge(const struct charge_free *f, CUresult rc, CUstream st
     return charge_free_end(f, rc);
 }
 
-/* One in a stream's order, before its call and after it. */
+/* A release in a stream's order, before its call and after it. */
 struct release {
     CUstream stream;
     bool is_captured, is_pooled;

@@ -33,13 +33,19 @@ static inline ssize_t raw_sendto(int fd, const void *data, size_t size, int flag
     return syscall(SYS_sendto, fd, data, size, flags, address, address_size);
 }
 
+/* Sleeps so long, or until a signal comes. */
+static inline void raw_sleep(uint64_t ns)
+{
+    const struct timespec time = mono_span(ns);
+    (void)syscall(SYS_nanosleep, &time, NULL);
+}
+
 /* Sleeps between two looks at something that the card does, or until a signal comes: *look is how
  * long, first RAW_LOOK_NS, and grows to an eighth of what one has waited. */
 #define RAW_LOOK_NS     (20 * MONO_MS / 1000)
 #define RAW_LOOK_MAX_NS (200 * MONO_MS / 1000)
 static inline void raw_look(uint64_t *look)
 {
-    const struct timespec time = mono_span(*look);
-    (void)syscall(SYS_nanosleep, &time, NULL);
+    raw_sleep(*look);
     *look = *look < RAW_LOOK_MAX_NS ? *look + *look / 8 : *look;
 }

@@ -12,7 +12,7 @@
 
 /* A turn is not ended earlier by one that is guaranteed more, and comes now. */
 #define TURN_MIN (5 * TURNS_MS)
-/* Of low priority, that high priority waits for. */
+/* A turn of low priority for which those of high priority wait. */
 #define LOW_TURN (10 * TURNS_MS)
 /* Who is alone again has its gate open after so long: meanwhile its work stays bounded, and one that
  * rests for some milliseconds between its pieces does not wait for all that the other gave the card. */
@@ -286,8 +286,8 @@ static void grant(struct turns *t, struct claim *c, int64_t ends, bool is_overdu
     gate_grant(t, c, card->holds_floor && most < ends ? most : ends, now);
 }
 
-/* One that had the card to itself goes on by turns, and its turn is over; or one has come that it is
- * to make way for. */
+/* A claim that had the card to itself has a turn from now on: one that is over, since others want the
+ * card, or one without an end, since it may have to make way. */
 static void begin_turns(struct turns *t, struct card *card, int64_t now)
 {
     for (size_t i = 0; i < card->n; i++) {

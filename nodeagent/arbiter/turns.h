@@ -34,8 +34,8 @@ void turns_remove(struct turns *t, unsigned share);
  * REGION_MAX_PROCESSES and claims that there are none are passed over. */
 void turns_serve(struct turns *t, unsigned share, unsigned claim, unsigned member);
 void turns_want(struct turns *t, unsigned share, unsigned claim, unsigned member);
-/* ... and not idle, of a turn that is not over: it gives the turn back, on all of its container's cards,
- * since it waits for another one of these. */
+/* An answer that is not idle, about a turn that is not over, gives the turn back on all cards of the
+ * container: a thread of the member waits for another one of them. */
 void turns_answer(struct turns *t, unsigned share, unsigned claim, unsigned member, uint32_t turn,
                   bool is_idle);
 void turns_gone(struct turns *t, unsigned share, unsigned member);

@@ -13,8 +13,8 @@
 
 /* Its gate is not open just because it is alone. */
 bool choice_needs_turn(const struct claim *c);
-/* It is of low priority, and a process of a container of high priority is on the card: the work that it
- * has in flight is to be bounded also while it is alone. */
+/* The claim is of low priority, and a process of a container of high priority is on the card: the
+ * claim's work in flight is to be bounded also while it is alone. */
 bool choice_must_yield(const struct claim *c);
 /* Needs turns on several cards. */
 bool choice_is_gang(const struct share *s);
@@ -27,5 +27,5 @@ bool choice_is_before(const struct claim *a, const struct claim *b, int64_t now)
 /* ... so that the other's turn ends at once. */
 bool choice_is_urgent(const struct claim *a, const struct claim *b, int64_t now);
 
-/* It has waited for so long that it has a turn before those of high priority. */
+/* The claim has waited for so long that it has a turn before those of high priority. */
 bool choice_is_overdue(const struct claim *c, int64_t now);

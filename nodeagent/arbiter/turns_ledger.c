@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/arbiter/turns_ledger.h"
 
-/* The mean turn; one by its weight is between a half and five halves of it. */
-#define QUANTUM   (20 * TURNS_MS)
-#define LONG      (60 * TURNS_MS)
-#define FEW_CARDS 5
+/* How long a turn is on the average: the first while up to FEW_CARDS are contended, the second while
+ * many are. A claim's own turn is half to five halves of that, by its weight. */
+#define QUANTUM      (20 * TURNS_MS)
+#define QUANTUM_LONG (60 * TURNS_MS)
+#define FEW_CARDS    5
 
 /* Neither is kept beyond: a claim that had nothing for long does not get the card for as long, and
  * one whose kernel took a minute is not shut out for an hour. */
@@ -220,11 +221,11 @@ void ledger_return(struct claim *c, int64_t now)
         c->deficit = min(c->deficit - min(faded, c->deficit), RETURN_MAX);
 }
 
-/* Each turn wakes two containers, and the agent. Where many cards are wanted turns are longer, so that
- * the agent takes no more of a core for them. */
+/* Each turn wakes two containers and the agent, which takes no more of a core for many cards if their
+ * turns are longer. */
 int64_t ledger_quantum(unsigned n_contended)
 {
-    return clamp(QUANTUM * n_contended / FEW_CARDS, QUANTUM, LONG);
+    return clamp(QUANTUM * n_contended / FEW_CARDS, QUANTUM, QUANTUM_LONG);
 }
 
 /* Turns of several cards end together, and wake the agent once. */

@@ -153,7 +153,7 @@ static bool take_sender(struct msghdr *m, struct ucred *ret)
     return false;
 }
 
-/* What one call receives of one container. */
+/* Messages of one container, as one call receives them. */
 struct batch {
     struct share_message messages[BATCH];
     struct ucred from[BATCH];
@@ -165,8 +165,9 @@ union control {
     char bytes[CMSG_SPACE(sizeof(struct ucred))];
 };
 
-/* Of one container, at most so many, with one call: each turn on a card is such a call. Descriptors
- * that a sender adds find no room, and the kernel closes them. Returns how many there are. */
+/* Receives messages of one container, up to `most`, with one call, since each turn on a card needs
+ * one. Descriptors that a sender adds find no room, and the kernel closes them. Returns how many
+ * messages there are. */
 static unsigned receive(struct share_sockets *s, unsigned slot, unsigned most, struct batch *ret)
 {
     union control controls[BATCH];

@@ -278,6 +278,31 @@ Test(turns, a_capped_claim_that_rests_wants_no_call)
     world_free(w);
 }
 
+static uint64_t changes_of_each(unsigned n_cards)
+{
+    struct world *w = world_new(1);
+    for (unsigned card = 0; card < n_cards; card++)
+        for (unsigned k = 0; k < 2; k++)
+            with_claim(w, 2 * card + k, (struct turns_claim){.card = card, .percent = k ? 70 : 30},
+                       MS);
+    settle(w);
+    uint64_t before = w->changes;
+    world_run(w, 10 * SEC);
+    for (unsigned i = 0; i < w->n; i++)
+        NEAR(w, &w->processes[i], i % 2 ? 70 : 30);
+    uint64_t changes = (w->changes - before) / n_cards;
+    world_free(w);
+    return changes;
+}
+
+Test(turns, turns_are_longer_where_many_cards_are_contended_and_the_shares_are_the_same)
+{
+    uint64_t few = changes_of_each(1), still_few = changes_of_each(5), many = changes_of_each(16);
+    cr_expect(few * 10 < still_few * 12 && still_few * 10 < few * 12, "%lu, %lu",
+              (unsigned long)few, (unsigned long)still_few);
+    cr_expect(many * 2 < few, "%lu of %lu", (unsigned long)many, (unsigned long)few);
+}
+
 /* --- Priority --- */
 
 Test(turns, those_of_low_priority_have_one_percent_together_while_high_always_wants)
