@@ -37,8 +37,8 @@ struct hw_ci {
     char uuid[48];
 };
 
-/* What attached processes do on a card, or in an instance: so many percent of its time since then,
- * and what that came to before. CLOCK_MONOTONIC. */
+/* Work of attached processes on a card, or in an instance: percent of its time since since_ns, and
+ * the time that it took before. CLOCK_MONOTONIC. */
 struct hw_work {
     uint64_t percent;
     int64_t since_ns, done_ns;

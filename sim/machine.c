@@ -2,8 +2,8 @@
 #include "sim/machine.h"
 
 #include <string.h>
-#include <time.h>
 
+#include "sim/cuda_timeslice.h"
 #include "sim/metax.h"
 #include "sim/mig.h"
 #include "sim/nvml.h"
@@ -24,13 +24,6 @@ static int place_exists(const struct hw *hw, const struct hw_proc *proc)
     return gi != NULL && mig_find_ci(gi, proc->ci) != NULL ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
 int machine_attach(struct hw *hw, const struct hw_proc *proc)
 {
     int rc = place_exists(hw, proc);
@@ -41,7 +34,7 @@ int machine_attach(struct hw *hw, const struct hw_proc *proc)
         return NVML_ERROR_INSUFFICIENT_RESOURCES;
     *entry = *proc;
     if (proc->gpu < HW_METAX)
-        hw_count_work(hw, proc->gpu, now_ns());
+        hw_count_work(hw, proc->gpu, timeslices_now());
     return NVML_SUCCESS;
 }
 
@@ -56,7 +49,7 @@ unsigned int machine_detach(struct hw *hw, uint32_t pid, uint32_t gpu)
         gone++;
     }
     for (uint32_t i = 0; i < hw->gpu_count; i++)
-        hw_count_work(hw, i, now_ns());
+        hw_count_work(hw, i, timeslices_now());
     return gone;
 }
 
@@ -92,7 +85,7 @@ void machine_reboot(struct hw *hw)
         if (hw_model(gpu)->mig == MIG_AT_ONCE)
             gpu->mig_pending = 0;
         finish_reset(gpu);
-        hw_count_work(hw, i, now_ns());
+        hw_count_work(hw, i, timeslices_now());
         gpu->removed = 0;
         gpu->drained = 0;
         gpu->persistence = 0;

@@ -8,11 +8,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "sim/cuda_timeslice.h"
 #include "sim/mig.h"
 #include "sim/nvml_calls.h"
 #include "sim/nvml_load.h"
 
-/* What a sample says. One that is a client's buffer without content has no card. */
+/* A sample: a client's buffer, and what was read into it. */
 struct nvml_gpm_sample {
     struct nvml_gpm_sample *next;
     uint32_t gpu; /* HW_NONE: nothing was read into it */
@@ -21,7 +22,7 @@ struct nvml_gpm_sample {
     unsigned int links;
 };
 
-/* The buffers given out. A bad one is compared and never followed. */
+/* The buffers given out. A bad pointer of a client is compared and never followed. */
 static struct {
     pthread_mutex_t mu;
     struct nvml_gpm_sample *first;
@@ -116,7 +117,7 @@ nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t device, nvmlGpmSupport_t *gp
 /* gi NULL: of the card. MIG switches NVLinks off. */
 static int take(const struct call *c, const struct hw_gi *gi, nvmlGpmSample_t sample)
 {
-    const int64_t now_ns = load_now_ns();
+    const int64_t now_ns = timeslices_now();
     const struct nvml_gpm_sample content = {
         .gpu = c->gpu_index,
         .gi = gi != NULL ? gi->serial : 0,

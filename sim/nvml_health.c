@@ -196,7 +196,7 @@ static int retired_field(const struct hw_gpu *gpu, nvmlFieldValue_t *v)
     return hw_model(gpu)->row_remapping ? NVML_ERROR_NOT_SUPPORTED : put_uint(v, 0);
 }
 
-/* What follows the work, and what never happens here. */
+/* Fields that follow the work, and those of what never happens here. */
 static int fill_moving_field(const struct call *c, nvmlFieldValue_t *v)
 {
     if (c->gi != NULL)
@@ -214,12 +214,6 @@ static int fill_moving_field(const struct call *c, nvmlFieldValue_t *v)
     case FI_NVLINK_DATA_TX:
     case FI_NVLINK_DATA_RX:
         return link_field(c, v, load_nvlink_kib(c));
-    case FI_NVLINK_CRC_FLIT_ERRORS:
-    case FI_NVLINK_CRC_DATA_ERRORS:
-    case FI_NVLINK_REPLAY_ERRORS:
-    case FI_NVLINK_RECOVERY_ERRORS:
-        v->scopeId = UINT_MAX;
-        return link_field(c, v, 0);
     default:
         return NVML_ERROR_NOT_SUPPORTED;
     }

@@ -2,14 +2,11 @@
 #include "sim/nvml_load.h"
 
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "sim/cuda_timeslice.h"
 
-#define SECOND INT64_C(1000000000)
-
-/* Who looks at the cards' time slices. False: there are none, as no kernel ran. */
+/* Opens the cards' time slices. False: there are none, as no kernel ran. */
 static bool open_slices(struct timeslices *t)
 {
     char path[PATH_MAX];
@@ -45,13 +42,6 @@ static int64_t busy_ns(uint32_t gpu)
     return ns;
 }
 
-int64_t load_now_ns(void)
-{
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * SECOND + ts.tv_nsec;
-}
-
 unsigned int load_percent(const struct call *c)
 {
     unsigned int sum =
@@ -79,7 +69,7 @@ unsigned int load_power_mw(const struct call *c)
 
 unsigned long long load_energy_mj(const struct call *c)
 {
-    int64_t now_ns = load_now_ns();
+    int64_t now_ns = timeslices_now();
     unsigned long long idle = now_ns / 10000000; /* a tenth of the milliseconds */
     unsigned long long work = load_ns(c, NULL, now_ns) / 1000000 * 9 / 10;
     return hw_model(c->gpu)->power_limit_w * (idle + work);
@@ -94,6 +84,6 @@ unsigned int load_celsius(const struct call *c)
 /* Assumed: 1 GiB/s through each link while the card works. */
 unsigned long long load_nvlink_kib(const struct call *c)
 {
-    unsigned long long ms = load_ns(c, NULL, load_now_ns()) / 1000000;
+    unsigned long long ms = load_ns(c, NULL, timeslices_now()) / 1000000;
     return hw_model(c->gpu)->nvlinks * (ms * 1048576 / 1000);
 }

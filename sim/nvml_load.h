@@ -11,7 +11,8 @@
 unsigned int load_percent(const struct call *c);
 unsigned int load_of_process(const struct call *c, const struct hw_proc *p);
 
-/* The time that the work took until now: of the card (gi NULL), or of an instance. */
+/* The time that the work took until now (of timeslices_now): of the card (gi NULL), or of an
+ * instance. */
 int64_t load_ns(const struct call *c, const struct hw_gi *gi, int64_t now_ns);
 
 unsigned int load_power_mw(const struct call *c);
@@ -20,6 +21,3 @@ unsigned int load_celsius(const struct call *c);
 unsigned long long load_energy_mj(const struct call *c);
 /* Through all NVLinks in one direction, in KiB. */
 unsigned long long load_nvlink_kib(const struct call *c);
-
-/* CLOCK_MONOTONIC. */
-int64_t load_now_ns(void);

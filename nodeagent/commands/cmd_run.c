@@ -186,7 +186,8 @@ static int open_hardware(struct process *p, const struct run_flags *f, struct er
                                      .call_deadline_ms = f->call_deadline_ms,
                                      .park_ms = f->resync_ms};
     TRY(worker_new(gpu, &w, &p->worker, e));
-    return telemetry_open(f, TAKE(gpu), &p->telemetry, e);
+    struct gpu *const workers = TAKE(gpu);
+    return telemetry_open(f, workers, &p->telemetry, e);
 }
 
 static int connect_cluster(struct process *p, const struct run_flags *f, uint64_t seed,
@@ -500,7 +501,8 @@ static int run_process(const struct run_flags *f, int argc, char **argv)
 
     struct process p = {0};
     int rc = 1;
-    if (run_flags_load_config(f, &p.config, &e) < 0) {
+    if (run_flags_load_config(f, &p.config, &e) < 0 ||
+        telemetry_load(f, &p.telemetry.counters, &e) < 0) {
         log_error("Could not start", kv_err(&e));
         rc = 2; /* as for the other flags: another start would end the same way */
     } else if (set_up(&p, f, &e) < 0) {

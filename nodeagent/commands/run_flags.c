@@ -16,31 +16,20 @@ enum { PLUGIN_FLAGS = 10 };
 /* By enum api_publisher. */
 static const char *const resources_names[] = {"kubelet", "controller", "none", NULL};
 
-static int parse_resources(const char *word, int *ret, struct err *e)
+/* By enum dcgm_labels. */
+static const char *const labels_names[] = {"old", "new", "oldest", NULL};
+
+/* The place of the word among the names. said: the names, for the message. */
+static int read_word(const char *flag, const char *word, const char *const *names, const char *said,
+                     int *ret, struct err *e)
 {
-    for (int i = 0; resources_names[i]; i++) {
-        if (strcmp(resources_names[i], word) == 0) {
+    for (int i = 0; names[i]; i++) {
+        if (strcmp(names[i], word) == 0) {
             *ret = i;
             return 0;
         }
     }
-    return err_set(e, ERR_INVALID, "--resources must be kubelet, controller or none, not \"%s\"",
-                   word);
-}
-
-/* By enum dcgm_labels. */
-static const char *const labels_names[] = {"old", "new", "oldest", NULL};
-
-static int parse_labels(const char *word, enum dcgm_labels *ret, struct err *e)
-{
-    for (unsigned i = 0; labels_names[i]; i++) {
-        if (strcmp(labels_names[i], word) == 0) {
-            *ret = (enum dcgm_labels)i;
-            return 0;
-        }
-    }
-    return err_set(e, ERR_INVALID, "--telemetry-labels must be old, new or oldest, not \"%s\"",
-                   word);
+    return err_set(e, ERR_INVALID, "--%s must be %s, not \"%s\"", flag, said, word);
 }
 
 /* Numbers and words as they were given. */
@@ -49,27 +38,32 @@ struct texts {
     const char *telemetry, *telemetry_labels;
 };
 
-static int read_seconds(const char *flag, const char *text, int64_t *ret_ms, struct err *e)
+static int read_seconds(const char *flag, const char *text, int64_t min, int64_t max,
+                        int64_t *ret_ms, struct err *e)
 {
-    TRY(options_number(flag, text, 1, 86400, ret_ms, e));
+    TRY(options_number(flag, text, min, max, ret_ms, e));
     *ret_ms *= 1000;
     return 0;
 }
 
 static int check_telemetry(struct run_flags *f, const struct texts *t, struct err *e)
 {
-    TRY(options_number("telemetry-interval", t->telemetry, 0, 3600, &f->telemetry_ms, e));
-    f->telemetry_ms *= 1000;
-    return parse_labels(t->telemetry_labels, &f->telemetry_labels, e);
+    int labels;
+    TRY(read_seconds("telemetry-interval", t->telemetry, 0, 3600, &f->telemetry_ms, e));
+    TRY(read_word("telemetry-labels", t->telemetry_labels, labels_names, "old, new or oldest",
+                  &labels, e));
+    f->telemetry_labels = (enum dcgm_labels)labels;
+    return 0;
 }
 
 static int check_flags(struct run_flags *f, const struct texts *t, struct err *e)
 {
-    TRY(parse_resources(t->resources, &f->resource_publisher, e));
+    TRY(read_word("resources", t->resources, resources_names, "kubelet, controller or none",
+                  &f->resource_publisher, e));
     TRY(options_switch("koordinator-shares", t->koordinator_shares, "on", &f->koordinator_shares,
                        e));
-    TRY(read_seconds("resync-seconds", t->resync, &f->resync_ms, e));
-    TRY(read_seconds("health-settle-seconds", t->settle, &f->settle_ms, e));
+    TRY(read_seconds("resync-seconds", t->resync, 1, 86400, &f->resync_ms, e));
+    TRY(read_seconds("health-settle-seconds", t->settle, 1, 86400, &f->settle_ms, e));
     TRY(options_number("call-deadline-ms", t->call_deadline, 100, 3600000, &f->call_deadline_ms,
                        e));
     TRY(check_telemetry(f, t, e));

@@ -3,8 +3,15 @@
 
 #include "base/log.h"
 
-static int load_counters(const struct run_flags *f, struct counter_list *ret, struct err *e)
+static bool is_on(const struct run_flags *f)
 {
+    return f->telemetry_ms > 0 && f->metrics && *f->metrics;
+}
+
+int telemetry_load(const struct run_flags *f, struct counter_list *ret, struct err *e)
+{
+    if (!is_on(f))
+        return 0;
     if (!f->telemetry_counters) {
         counter_list_default(ret);
         return 0;
@@ -19,13 +26,8 @@ static int load_counters(const struct run_flags *f, struct counter_list *ret, st
 
 int telemetry_open(const struct run_flags *f, struct gpu *gpu, struct telemetry *ret, struct err *e)
 {
-    if (f->telemetry_ms == 0 || !f->metrics || !*f->metrics)
+    if (!is_on(f))
         return 0;
-    TRY(load_counters(f, &ret->counters, e));
-    if (!gpu->ops->measure) {
-        log_info("Serves no telemetry: no vendor's library here measures any");
-        return 0;
-    }
     const struct sampler_options o = {.gpu = gpu,
                                       .clk = clock_real(),
                                       .interval_ms = f->telemetry_ms,

@@ -319,20 +319,27 @@ static void read_once(struct gpu_all *a, struct member *m)
         gpu_inventory_done(&inv);
 }
 
-/* A card that is known costs no other vendor a reading: one without cards would look for its
- * library at each verb. */
-static struct member *owner_of(struct gpu *g, const char *uuid)
+/* The vendor whose last reading showed the card; NULL: none. Reads nothing. */
+static struct member *last_owner_of(struct gpu *g, const char *uuid)
 {
     struct gpu_all *a = (struct gpu_all *)g;
     for (size_t i = 0; i < a->n; i++)
         if (has(a, &a->members[i], uuid))
             return &a->members[i];
-    for (size_t i = 0; i < a->n; i++) {
-        read_once(a, &a->members[i]);
-        if (has(a, &a->members[i], uuid))
-            return &a->members[i];
-    }
     return NULL;
+}
+
+/* A card that is known costs no other vendor a reading: one without cards would look for its
+ * library at each verb. */
+static struct member *owner_of(struct gpu *g, const char *uuid)
+{
+    struct gpu_all *a = (struct gpu_all *)g;
+    struct member *owner = last_owner_of(g, uuid);
+    for (size_t i = 0; !owner && i < a->n; i++) {
+        read_once(a, &a->members[i]);
+        owner = has(a, &a->members[i], uuid) ? &a->members[i] : NULL;
+    }
+    return owner;
 }
 
 /* The error for a card that no vendor showed; it may belong to a vendor that is present and was
@@ -349,16 +356,17 @@ static int no_owner(struct gpu *g, const char *uuid, struct err *e)
     return err_set(e, ERR_NOT_FOUND, "no card %s", uuid);
 }
 
-/* Passes a verb on to the card's vendor. */
-#define PASS_ON(g, uuid, verb, e, ...)                                                             \
+/* Passes a verb on to the vendor of the card, as `find` has it. */
+#define PASS_TO(find, g, uuid, verb, e, ...)                                                       \
     do {                                                                                           \
-        const struct member *owner = owner_of(g, uuid);                                            \
+        const struct member *owner = find(g, uuid);                                                \
         if (!owner)                                                                                \
             return no_owner(g, uuid, e);                                                           \
         if (!owner->gpu->ops->verb)                                                                \
             return err_set(e, ERR_INVALID, "this vendor's cards know no " #verb);                  \
         return owner->gpu->ops->verb(owner->gpu, uuid, __VA_ARGS__);                               \
     } while (0)
+#define PASS_ON(g, uuid, verb, e, ...) PASS_TO(owner_of, g, uuid, verb, e, __VA_ARGS__)
 
 static int all_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e)
 {
@@ -437,9 +445,11 @@ static int all_limit_get(struct gpu *g, const char *uuid, const char *cgroup, st
     PASS_ON(g, uuid, limit_get, e, cgroup, ret, e);
 }
 
-static int all_measure(struct gpu *g, const char *uuid, struct telemetry_card *ret, struct err *e)
+/* Waits for no reading, so it causes none. */
+static int all_measure(struct gpu *g, const char *uuid, uint64_t wanted, struct telemetry_card *ret,
+                       struct err *e)
 {
-    PASS_ON(g, uuid, measure, e, ret, e);
+    PASS_TO(last_owner_of, g, uuid, measure, e, wanted, ret, e);
 }
 
 static struct gpu *all_free(struct gpu *g)

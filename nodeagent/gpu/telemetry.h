@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <assert.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "nodeagent/gpu/gpu.h"
 
 /*
- * What a card measures of itself, and what its processes do on it. Plain values: no allocation, and
- * no pointers.
+ * Telemetry: the values that a card measures of itself, and what its processes use of it. Plain
+ * values: no allocation, and no pointers.
  */
 
 #define TELEMETRY(name, unit) TELEMETRY_##name,
@@ -16,6 +18,11 @@ enum telemetry_value {
     TELEMETRY_VALUES,
 };
 #undef TELEMETRY
+
+/* A set of values has a bit for each. */
+#define TELEMETRY_BIT(value) (UINT64_C(1) << (value))
+#define TELEMETRY_ALL        UINT64_MAX
+static_assert(TELEMETRY_VALUES <= 64, "a set has room for all values");
 
 /* NAN: the card, its driver or this part does not report it. */
 struct telemetry_values {

@@ -43,7 +43,7 @@ struct agent_deps {
      * resources. */
     struct kubelet_link *kubelet;
     struct koord_infos *koordinator; /* writes the cards into koordlet's file; NULL: no such file */
-    struct sampler *telemetry;       /* is told of the cards and their holders; NULL: off */
+    struct sampler *telemetry;       /* gets the cards and their holders; NULL: off */
     struct late_binding *slots;      /* makes slices for pods; NULL: none are made */
     struct pod_reader *pods;         /* the reader that `slots` asks for pods */
     const struct cdi_slots *cdi_slots; /* the CDI files of slots; NULL: none are written */

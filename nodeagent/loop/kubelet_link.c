@@ -11,7 +11,7 @@
 #include "nodeagent/cdi/entry_build.h"
 #include "nodeagent/kubelet/plugin_parting.h"
 #include "nodeagent/loop/holders_watch.h"
-#include "nodeagent/loop/mps_units.h"
+#include "nodeagent/loop/mps_link.h"
 #include "nodeagent/loop/seals.h"
 #include "nodeagent/loop/shown.h"
 
@@ -34,11 +34,7 @@ struct kubelet_link {
     struct cdi *cdi;   /* NULL: devices are not named by CDI */
     char *cdi_trouble; /* NULL: the files are up to date */
     struct reactor_timer *cdi_timer;
-    struct mps *mps;   /* NULL: nothing can be shared by MPS */
-    bool setting_mps;  /* ignore callbacks: this module sets the units itself */
-    bool mps_waits;    /* start no daemon yet: the agent before has its own */
-    char *mps_trouble; /* NULL: all wanted daemons run, or are starting */
-    struct mps_cards mps_cards;
+    struct mps_link *mps; /* NULL: nothing can be shared by MPS */
     struct seals seals;
     struct plugin_parting *parting; /* NULL: not begun */
     bool frozen, parted;
@@ -89,27 +85,6 @@ static int forget_slots(const struct kubelet_link *k, const struct entry_device 
     return 0;
 }
 
-/* A container can be a client of one daemon only. */
-static int enter_mps(const struct kubelet_link *k, const struct table_resource *r,
-                     const char *const *ids, size_t n, struct entry *ret, struct err *e)
-{
-    const char *unit = NULL;
-    for (size_t i = 0; i < n; i++) {
-        const struct table_device *d = table_resource_device(r, ids[i]);
-        if (!d->mps)
-            continue;
-        if (unit && strcmp(unit, mps_units_name(d)) != 0)
-            return err_set(e, ERR_INVALID,
-                           "%s: a container can have replicas of one device shared by MPS, not of "
-                           "several",
-                           r->name);
-        unit = mps_units_name(d);
-    }
-    if (unit && !k->mps)
-        return err_set(e, ERR_UNAVAILABLE, "%s: this agent runs no MPS daemons", r->name);
-    return unit ? mps_entry(k->mps, unit, ret, e) : 0;
-}
-
 static struct entry_options ways_of(const struct kubelet_link *k)
 {
     struct entry_options o = k->o.entry;
@@ -139,7 +114,7 @@ static int allocate(void *arg, const char *resource, const char *const *ids, siz
     auto_entry struct entry answer = {0};
     const struct entry_options ways = ways_of(k);
     TRY(entry_build(&ways, k->driver ? &k->driver->nodes : NULL, devices, n, &answer, e));
-    TRY(enter_mps(k, r, ids, n, &answer, e));
+    TRY(mps_link_enter(k->mps, r, ids, n, &answer, e));
     *ret = answer;
     answer = (struct entry){0};
     holders_watch_grant(k->holders, ids, n);
@@ -220,65 +195,20 @@ static bool has_cdi(const struct kubelet_link *k, const struct entry_device *d)
 
 /* --- MPS --- */
 
-/* Keeps the first daemon that does not run, for the condition. */
-static void note_mps(struct kubelet_link *k, const struct mps_units *u, const char *refused)
-{
-    auto_free char *text = refused ? xstrdup(refused) : NULL;
-    for (size_t i = 0; i < u->n && !text; i++) {
-        const char *problem = mps_problem(k->mps, u->items[i].name);
-        if (*problem && !mps_is_ready(k->mps, u->items[i].name))
-            text = xasprintf("%s cannot be shared by MPS: %s", u->items[i].name, problem);
-    }
-    if (text && (!k->mps_trouble || strcmp(k->mps_trouble, text) != 0))
-        log_warn("Could not share by MPS", kv("error", text));
-    xstr_set(&k->mps_trouble, text);
-}
-
-static void set_units(struct kubelet_link *k)
-{
-    auto_err struct err e = {0};
-    if (!k->mps || k->mps_waits || k->frozen)
-        return;
-    auto_mps_units struct mps_units u = mps_units_of(&k->table, &k->mps_cards, &k->seals);
-    assert(!k->setting_mps);
-    k->setting_mps = true;
-    int rc = mps_set(k->mps, u.items, u.n, &e);
-    k->setting_mps = false;
-    note_mps(k, &u, rc < 0 ? err_msg(&e) : NULL);
-}
-
 bool kubelet_link_has_no_daemon(const struct kubelet_link *k, const char *owner)
 {
-    const struct seal *s = seals_find(&k->seals, owner);
-    if (k->mps && s && !mps_is_gone(k->mps, owner))
-        return false;
-    for (size_t i = 0; k->mps && s && i < s->n_ids; i++) {
-        const struct table_device *d = device_table_device(&k->table, s->ids[i]);
-        if (d && !mps_is_gone(k->mps, mps_units_name(d)))
-            return false;
-    }
-    return true;
+    return mps_link_has_ended(k->mps, owner);
 }
 
 void kubelet_link_set_mps_cards(struct kubelet_link *k, const struct mps_cards *cards)
 {
-    if (k->frozen || mps_cards_equal(&k->mps_cards, cards))
-        return;
-    k->mps_cards = *cards;
-    set_units(k);
+    mps_link_set_cards(k->mps, cards);
 }
 
 int kubelet_link_enter_mps(const struct kubelet_link *k, const char *card, struct entry *ret,
                            struct err *e)
 {
-    if (!k->mps)
-        return err_set(e, ERR_UNAVAILABLE, "this agent runs no MPS daemons");
-    return mps_entry(k->mps, card, ret, e);
-}
-
-static bool has_daemon(const struct kubelet_link *k, const struct table_device *d)
-{
-    return !d->mps || (k->mps && mps_is_ready(k->mps, mps_units_name(d)));
+    return mps_link_enter_daemon(k->mps, card, ret, e);
 }
 
 /* --- Offering --- */
@@ -286,7 +216,7 @@ static bool has_daemon(const struct kubelet_link *k, const struct table_device *
 static bool can_be_given(const void *link, const struct table_device *d)
 {
     const struct kubelet_link *k = link;
-    return has_cdi(k, &d->entry) && has_daemon(k, d);
+    return has_cdi(k, &d->entry) && mps_link_has_daemon(k->mps, d);
 }
 
 const char **kubelet_link_unready(const struct kubelet_link *k, size_t *ret_n)
@@ -313,10 +243,6 @@ static void show(struct kubelet_link *k)
 static void on_mps(void *arg)
 {
     struct kubelet_link *k = arg;
-    if (k->setting_mps || k->frozen)
-        return;
-    auto_mps_units struct mps_units u = mps_units_of(&k->table, &k->mps_cards, &k->seals);
-    note_mps(k, &u, /* refused= */ NULL);
     show(k);
     notify(k, KUBELET_STATE);
     if (k->seals.n)
@@ -329,7 +255,7 @@ static void offer(void *arg)
 {
     struct kubelet_link *k = arg;
     write_cdi(k);
-    set_units(k);
+    mps_link_update(k->mps);
     show(k);
 }
 
@@ -417,11 +343,13 @@ const struct outdated_grants *kubelet_link_outdated(struct kubelet_link *k)
         return &k->outdated;
     if (!k->offered || !k->driver || !checkpoint)
         return NULL;
-    const struct outdated_facts facts = {.table = &k->table,
-                                         .nodes = &k->driver->nodes,
-                                         .checkpoint = checkpoint,
-                                         .holders = holders_watch_get(k->holders),
-                                         .marks_count = k->marks_count};
+    const struct outdated_facts facts = {
+        .table = &k->table,
+        .nodes = &k->driver->nodes,
+        .checkpoint = checkpoint,
+        .holders = holders_watch_get(k->holders),
+        .marks_count = k->marks_count,
+    };
     outdated_grants_find(&facts, &k->outdated);
     return &k->outdated;
 }
@@ -434,13 +362,13 @@ const char *kubelet_link_contested(const struct kubelet_link *k)
 void kubelet_link_seal(struct kubelet_link *k, const char *owner, const char *const *ids, size_t n)
 {
     seals_put(&k->seals, owner, ids, n);
-    set_units(k);
+    mps_link_update(k->mps);
 }
 
 void kubelet_link_unseal(struct kubelet_link *k, const char *owner)
 {
     if (!k->frozen && seals_drop(&k->seals, owner))
-        set_units(k);
+        mps_link_update(k->mps);
 }
 
 enum plugin_state kubelet_link_state(const struct kubelet_link *k, const char **ret_text)
@@ -449,9 +377,10 @@ enum plugin_state kubelet_link_state(const struct kubelet_link *k, const char **
     if (!k->plugin)
         return PLUGIN_SERVED;
     enum plugin_state state = device_plugin_trouble(k->plugin, ret_text);
-    if (state != PLUGIN_SERVED || (!k->cdi_trouble && !k->mps_trouble))
+    const char *mps_trouble = mps_link_trouble(k->mps);
+    if (state != PLUGIN_SERVED || (!k->cdi_trouble && !mps_trouble))
         return state;
-    *ret_text = k->cdi_trouble ? k->cdi_trouble : k->mps_trouble;
+    *ret_text = k->cdi_trouble ? k->cdi_trouble : mps_trouble;
     return k->cdi_trouble ? PLUGIN_NO_CDI : PLUGIN_NO_MPS;
 }
 
@@ -485,8 +414,7 @@ static char *plugin_dir(const struct kubelet_link *k)
 
 void kubelet_link_wait_with_mps(struct kubelet_link *k, bool waits)
 {
-    k->mps_waits = waits;
-    set_units(k);
+    mps_link_wait(k->mps, waits);
     k->look_again = true;
 }
 
@@ -501,6 +429,7 @@ void kubelet_link_freeze(struct kubelet_link *k)
 {
     k->frozen = true;
     reactor_timer_unset(k->cdi_timer);
+    mps_link_freeze(k->mps);
     if (k->plugin)
         device_plugin_freeze(k->plugin);
 }
@@ -570,7 +499,12 @@ int kubelet_link_new(const struct kubelet_link_options *o, struct kubelet_link *
     if (k->plugin && o->entry.ways & (ENTRY_CDI_CRI | ENTRY_CDI_ANNOTATIONS))
         k->cdi = cdi_new(&o->cdi);
     if (k->plugin && o->mps.root)
-        k->mps = mps_new(k->reactor, &o->mps, on_mps, k);
+        k->mps = mps_link_new(&(const struct mps_link_options){.reactor = k->reactor,
+                                                               .mps = &k->o.mps,
+                                                               .table = &k->table,
+                                                               .seals = &k->seals,
+                                                               .on_change = on_mps,
+                                                               .arg = k});
     k->cdi_timer = reactor_timer_new(k->reactor, offer, k);
     open_holders(k);
     *ret = TAKE(k);
@@ -586,11 +520,10 @@ struct kubelet_link *kubelet_link_free(struct kubelet_link *k)
     k->holders = holders_watch_free(k->holders);
     if (k->cdi_timer)
         (void)reactor_timer_free(k->cdi_timer);
-    k->mps = mps_free(k->mps);
+    k->mps = mps_link_free(k->mps);
     k->reactor = reactor_free(k->reactor);
     k->cdi = cdi_free(k->cdi);
     free(k->cdi_trouble);
-    free(k->mps_trouble);
     seals_done(&k->seals);
     shown_done(&k->shown);
     device_table_done(&k->table);

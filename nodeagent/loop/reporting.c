@@ -251,7 +251,7 @@ static void report_neighbours(const struct reporting *r, const struct device_sta
         agent_event(r->d.events, /* warning= */ true, now->type, now->message);
 }
 
-/* What the page of telemetry says besides what is measured. */
+/* Gives the sampler the node's cards and their holders. */
 static void show_telemetry(const struct reporting *r, const struct node_state *s)
 {
     auto_telemetry_node struct telemetry_node node = {0};

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-bool attribution_splits(const struct telemetry_place *p, enum telemetry_value v)
+/* True when the value of a shared place is split among its holders. */
+static bool is_split(const struct telemetry_place *p, enum telemetry_value v)
 {
     return p->is_shared && (v == TELEMETRY_UTILIZATION || v == TELEMETRY_MEMORY_USED);
 }
@@ -66,7 +67,7 @@ size_t attribution_of(const struct telemetry_place *p, enum telemetry_value v, d
 {
     if (!isfinite(whole) || whole < 0)
         return 0;
-    if (!attribution_splits(p, v)) {
+    if (!is_split(p, v)) {
         bool alone = !p->is_shared && p->n_holders == 1;
         ret[0] = (struct attributed){.holder = alone ? &p->holders[0] : NULL, .value = whole};
         return 1;

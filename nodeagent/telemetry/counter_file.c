@@ -21,14 +21,26 @@ void counter_list_done(struct counter_list *l)
     *l = (struct counter_list){0};
 }
 
+void counter_list_add(struct counter_list *l, const struct dcgm_field *f)
+{
+    *XPUSH(l->items, l->n) =
+        (struct counter){.field = f, .is_counter = f->is_counter, .help = xstrdup(f->help)};
+}
+
 void counter_list_default(struct counter_list *ret)
 {
     *ret = (struct counter_list){.has_driver_version = true};
     for (size_t i = 0; i < dcgm_n_fields; i++)
         if (dcgm_fields[i].is_default)
-            *XPUSH(ret->items, ret->n) = (struct counter){.field = &dcgm_fields[i],
-                                                          .is_counter = dcgm_fields[i].is_counter,
-                                                          .help = xstrdup(dcgm_fields[i].help)};
+            counter_list_add(ret, &dcgm_fields[i]);
+}
+
+uint64_t counter_list_values(const struct counter_list *l)
+{
+    uint64_t set = 0;
+    for (size_t i = 0; i < l->n; i++)
+        set |= TELEMETRY_BIT(l->items[i].field->value);
+    return set;
 }
 
 /* --- A line --- */

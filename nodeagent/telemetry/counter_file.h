@@ -10,7 +10,8 @@
 #include "nodeagent/telemetry/dcgm_fields.h"
 
 /*
- * Which metrics the page of telemetry has: dcgm-exporter's file of counters, or the built-in list.
+ * The list of the metrics that the page of telemetry has, from dcgm-exporter's file of counters or
+ * built in.
  * A line of the file is a field, its type (gauge, counter or label) and a text, with commas between
  * (CSV; a text with commas stands in quotes). Blank lines and those that begin with # are comments.
  * Source: github.com/NVIDIA/dcgm-exporter, etc/default-counters.csv and
@@ -44,6 +45,8 @@ struct counter_list {
     size_t n_notices;
 };
 
+/* Adds a field with its own type and text. */
+void counter_list_add(struct counter_list *l, const struct dcgm_field *f);
 /* The built-in list. */
 void counter_list_default(struct counter_list *ret);
 /* Reads the text of a file. Fields that are not measured here, and those that stand there twice, are
@@ -52,6 +55,8 @@ int counter_list_parse(const char *text, size_t len, struct counter_list *ret,
                        struct err *e) MUST_CHECK;
 /* Reads a file. Errors name it; those of file_read, too. */
 int counter_list_load(const char *path, struct counter_list *ret, struct err *e) MUST_CHECK;
+/* The set of values that the counters show (TELEMETRY_BIT). */
+uint64_t counter_list_values(const struct counter_list *l);
 void counter_list_done(struct counter_list *l);
 AUTO_DEFINE(counter_list, struct counter_list, counter_list_done)
 #define auto_counter_list AUTO(counter_list)

@@ -8,15 +8,15 @@
 
 /*
  * DCGM's fields, by the names that dcgm-exporter has for its metrics, and what is measured here for
- * them. Names and units: docs.nvidia.com/datacenter/dcgm, "Field Identifiers"; which are a GPU
- * instance's own: NVIDIA's MIG user guide, and the same. Pure.
+ * them. Sources: docs.nvidia.com/datacenter/dcgm, "Field Identifiers", for names and units; that
+ * and NVIDIA's MIG user guide for which are a GPU instance's own. Pure.
  */
 struct dcgm_field {
     const char *name;
     enum telemetry_value value;
     double factor;    /* DCGM's unit = value * factor */
     double max;       /* in DCGM's unit: more is nonsense; 0: there is no bound */
-    bool is_of_parts; /* GPU instances have it, too */
+    bool is_of_parts; /* GPU instances have the value, too */
     bool is_counter;  /* as dcgm-exporter's own list has it */
     bool is_default;  /* in the built-in list */
     const char *help;

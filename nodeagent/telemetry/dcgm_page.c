@@ -130,7 +130,7 @@ static const struct telemetry_values *values_of(const struct telemetry_card *c, 
     return NULL;
 }
 
-/* NAN: it does not have the value. */
+/* NAN: the place does not have the value. */
 static double value_at(const struct dcgm_field *f, const struct telemetry_card *c,
                        const struct telemetry_place *p)
 {
@@ -139,7 +139,7 @@ static double value_at(const struct dcgm_field *f, const struct telemetry_card *
     return has ? dcgm_field_value(f, v) : (double)NAN;
 }
 
-/* Then the card's own value would be counted twice. */
+/* True when a GPU instance has the value: then the card's own would be counted twice. */
 static bool is_of_instances(const struct dcgm_field *f, const struct telemetry_card *c,
                             const struct telemetry_node_card *card)
 {

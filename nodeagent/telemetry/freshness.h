@@ -18,7 +18,7 @@ struct freshness {
     int64_t read_mono_ms;
 };
 
-/* Appends the gauges of it. Values are stale when the newest attempt failed, or when they are older
- * than limit_ms. */
+/* Appends the gauges of staleness and age. Values are stale when the newest attempt failed, or when
+ * they are older than limit_ms. */
 void freshness_write(const struct freshness *list, size_t n, int64_t limit_ms, int64_t now_mono_ms,
                      struct sb *out);

@@ -53,7 +53,5 @@ void neutral_fields_list(struct counter_list *ret)
 {
     *ret = (struct counter_list){0};
     for (size_t i = 0; i < ARRAY_LEN(fields); i++)
-        *XPUSH(ret->items, ret->n) = (struct counter){.field = &fields[i],
-                                                      .is_counter = fields[i].is_counter,
-                                                      .help = xstrdup(fields[i].help)};
+        counter_list_add(ret, &fields[i]);
 }

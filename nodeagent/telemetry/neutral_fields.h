@@ -3,7 +3,7 @@
 
 #include "nodeagent/telemetry/counter_file.h"
 
-/* Names for what is measured of other vendors' cards, which DCGM's names are not for. Pure. */
+/* Metrics of other vendors' cards, under names of our own: DCGM's are for NVIDIA's. Pure. */
 
 /* All of them, as a list of counters. */
 void neutral_fields_list(struct counter_list *ret);

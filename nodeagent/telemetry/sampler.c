@@ -25,7 +25,7 @@
 enum {
     MAX_THREADS = 4, /* the one that reads, and those that hang in a call */
     HANG_ROUNDS = 2, /* so many intervals in a call are a hang */
-    TOLD_AFTER = 2,  /* failures: one alone is a reset, say */
+    TOLD_AFTER = 2,  /* so many failures are logged: one alone may be a reset */
 };
 
 /* A card's last reading. The reading thread's own. */
@@ -46,6 +46,7 @@ struct sampler_thread {
 struct sampler {
     struct sampler_options o;
     struct counter_list neutral;
+    uint64_t wanted; /* the values that the page has */
     /* the reading thread's: the one that has the turn */
     struct telemetry_node node;
     struct sample *samples; /* one for each card of node */
@@ -81,13 +82,14 @@ struct sampler *sampler_new(const struct sampler_options *o)
     struct sampler *s = xmalloc(sizeof(*s));
     s->o = *o;
     neutral_fields_list(&s->neutral);
+    s->wanted = counter_list_values(o->counters) | counter_list_values(&s->neutral);
     (void)pthread_mutex_init(&s->mu, NULL);
     init_cond(&s->wake);
     init_cond(&s->ended);
     return s;
 }
 
-/* --- What is known of the node --- */
+/* --- The node --- */
 
 static void replace_hung(struct sampler *s);
 
@@ -110,7 +112,7 @@ static struct sample *sample_of(const struct sampler *s, const char *uuid)
     return NULL;
 }
 
-/* Takes the samples of cards that are still there along. */
+/* Keeps the samples of cards that are still there. */
 static void take_node(struct sampler *s, struct telemetry_node *next)
 {
     struct sample *samples = xcalloc(next->n + 1, sizeof(*samples));
@@ -154,7 +156,7 @@ static bool is_shared(const struct telemetry_node_card *c)
     return false;
 }
 
-/* One that ended meanwhile, or is in no pod, has no uid. */
+/* Finds the pod of each process. A process that ended meanwhile, or is in no pod, has no uid. */
 static void find_pods(const struct sampler *s, const struct telemetry_node_card *c,
                       struct sample *to)
 {
@@ -200,7 +202,7 @@ static bool measure(struct sampler *s, unsigned turn, size_t at, struct telemetr
     memcpy(uuid, s->node.cards[at].uuid, sizeof(uuid));
     *room = (struct telemetry_card){0};
     begin_call(s);
-    int rc = s->o.gpu->ops->measure(s->o.gpu, uuid, room, &e);
+    int rc = s->o.gpu->ops->measure(s->o.gpu, uuid, s->wanted, room, &e);
     if (!end_call(s, turn))
         return false;
     struct sample *to = &s->samples[at];
@@ -247,7 +249,8 @@ static struct freshness *freshness_of(const struct sampler *s)
     return all;
 }
 
-/* Where pods take more than there is room for, a part of them would be wrong sums. */
+/* Where the page has no room for all pods of shared cards, none is on it: sums over a part of them
+ * would be wrong. */
 static void publish(struct sampler *s)
 {
     auto_sb struct sb page = SB_INIT(MAX_PAGE_BYTES - MAX_STALE_BYTES);
@@ -346,7 +349,7 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* NULL: as many hang as may. */
+/* A thread that is not in use; NULL: as many hang as may. */
 static struct sampler_thread *free_thread(struct sampler *s)
 {
     for (size_t i = 0; i < MAX_THREADS; i++) {
@@ -379,7 +382,8 @@ int sampler_start(struct sampler *s, struct err *e)
     return start(s, &s->threads[0], e);
 }
 
-/* The card whose call hangs is refused to others meanwhile (gpu_ops.measure). */
+/* Gives the turn to another thread when the call of the one that has it hangs. The card of that
+ * call is refused meanwhile (gpu_ops.measure). */
 static void replace_hung(struct sampler *s)
 {
     auto_err struct err e = {0};

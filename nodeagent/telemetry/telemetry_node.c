@@ -155,7 +155,7 @@ static void add_holder(struct telemetry_place *p, const struct holder *h, const 
     };
 }
 
-/* The holder of a share: the card is the share's. */
+/* Adds the holder of a share to the card of the share. */
 static void take_share(struct build *b, const struct holder *h, unsigned slot)
 {
     const struct share *share = b->s->shares ? shares_find(b->s->shares, slot) : NULL;
@@ -199,7 +199,7 @@ static void take_holders(struct build *b)
     }
 }
 
-/* --- One of each --- */
+/* --- One entry for each holder --- */
 
 static int by_name(const void *a, const void *b)
 {

@@ -9,9 +9,8 @@
 #include "nodeagent/gpu/gpu.h"
 
 /*
- * What the page of telemetry says of a node's cards besides what is measured: their names, their GPU
- * instances, and which containers have them. A copy for the sampler's thread; owned:
- * telemetry_node_done.
+ * A node's cards as the page of telemetry names them: their labels, their GPU instances, and which
+ * containers have them. A copy for the sampler's thread; owned: telemetry_node_done.
  */
 struct node_state;
 struct checkpoint;

@@ -32,8 +32,10 @@ static void put_values(struct telemetry_values *v, double seed)
         v->of[i] = seed / (double)(i + 3);
 }
 
-static int measure(struct gpu *g, const char *uuid, struct telemetry_card *ret, struct err *e)
+static int measure(struct gpu *g, const char *uuid, uint64_t wanted, struct telemetry_card *ret,
+                   struct err *e)
 {
+    (void)wanted;
     static double seed;
     (void)g;
     (void)uuid;

@@ -137,6 +137,22 @@ def test_the_page_is_for_bearers_of_a_token_whom_the_api_server_lets_get_it(rig,
         assert token not in log
 
 
+def test_the_page_of_telemetry_is_behind_the_same_token(rig, rights):
+    """It names pods, too, and takes no right of its own."""
+    served = agent(rig, Pair(rig.folder / "tls"), telemetry_interval=1)
+    weak, good = account(rig, "weak", reads=False), account(rig, "good", reads=True)
+    wait_for(lambda: served.code("invented") == 401 and can_read(rig, good), 30, "the right to ask about tokens, and the reader's")
+
+    def get(token):
+        return served.get(token, path="/metrics/telemetry")[:2]
+
+    for token, refused in ((None, 401), ("invented", 401), (weak, 403)):
+        code, body = get(token)
+        assert code == refused and "telemetry" not in body
+    code, body = get(good)
+    assert code == 200 and "cleave_agent_telemetry_pods_left_out 0" in body
+
+
 def test_a_right_that_is_taken_away_is_lost_when_its_verdict_ends(rig, rights):
     """A verdict is kept for 60 s (service/access_table.h); whoever scrapes all the time makes it no longer."""
     served = agent(rig, Pair(rig.folder / "tls"))

@@ -632,9 +632,22 @@ def test_exit_codes_and_help(host):
 
 def test_a_wrong_number_is_told_with_its_flag_and_what_it_may_be(host):
     h = host("h100-80")
-    for flag, wrong, last in (("resync-seconds", "0", 86400), ("call-deadline-ms", "soon", 3600000), ("health-settle-seconds", "1.5", 86400)):
+    for flag, wrong, last in (("resync-seconds", "0", 86400), ("call-deadline-ms", "soon", 3600000), ("health-settle-seconds", "1.5", 86400), ("telemetry-interval", "3601", 3600)):
         text = h.agent("run", "--node-name=n", f"--{flag}={wrong}", code=2)
         assert re.search(rf'--{flag}: "{re.escape(wrong)}" is not a whole number from \d+ to {last}$', text.strip()), text
+
+
+def test_a_wrong_word_is_told_with_its_flag_and_what_it_may_be(host):
+    h = host("h100-80")
+    for flag, words in (("resources", "kubelet, controller or none"), ("telemetry-labels", "old, new or oldest")):
+        assert f'--{flag} must be {words}, not "some"' in h.agent("run", "--node-name=n", f"--{flag}=some", code=2)
+
+
+def test_a_wrong_file_of_counters_is_told_with_its_line(host):
+    h = host("h100-80")
+    h.file("counters.csv", "# mine\nDCGM_FI_DEV_GPU_TEMP, histogram, Heat\n")
+    done = subprocess.run([AGENT, "run", "--node-name=n", "--telemetry-counters=counters.csv"], env=h.env, cwd=h.folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "counters.csv: line 2: the type must be gauge, counter or label" in done.stderr, done
 
 
 @pytest.mark.parametrize("flag", ["health-addr", "metrics-addr"])

@@ -7,6 +7,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/gpu/sound.h"
+#include "nodeagent/gpu/telemetry.h"
 #include "nodeagent/report/node_status.h"
 
 static void check_part_names(const struct gpu_card *c)
@@ -119,4 +120,16 @@ void check_inventory(const struct gpu_inventory *inv)
             assert(!inv->cards[i].uuid[0] || strcmp(inv->cards[i].uuid, inv->cards[k].uuid) != 0);
     }
     check_status(inv);
+}
+
+void check_measure(struct gpu *g, const char *uuid)
+{
+    static struct telemetry_card card;
+    if (g->ops->measure(g, uuid, TELEMETRY_ALL, &card, NULL) < 0)
+        return;
+    assert(card.n_parts <= TELEMETRY_MAX_PARTS && card.n_processes <= TELEMETRY_MAX_PROCESSES);
+    assert(!(card.values.of[TELEMETRY_UTILIZATION] > 100));
+    assert(!(card.values.of[TELEMETRY_MEMORY_USED] > card.values.of[TELEMETRY_MEMORY_TOTAL]));
+    for (size_t i = 0; i < TELEMETRY_VALUES; i++)
+        assert(!(card.values.of[i] < 0));
 }

@@ -17,3 +17,5 @@
 
 void check_card(const struct gpu_card *c);
 void check_inventory(const struct gpu_inventory *inv);
+/* Measures a card: what is measured is sound, or no number. */
+void check_measure(struct gpu *g, const char *uuid);

@@ -94,6 +94,7 @@ static void use(struct gpu *g, const char *uuid)
     USE(g, slice_destroy, uuid, 1);
     USE(g, qos_set, uuid, API_BURST_SHARE);
     USE(g, timeslice_set, uuid, 30);
+    check_measure(g, uuid);
     USE(g, reset, uuid);
 }
 

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "nodeagent/gpu/gpu_event.h"
-#include "nodeagent/gpu/telemetry.h"
 #include "nodeagent/vendor/nvidia/nvml_open.h"
 #include "nodeagent/vendor/vendor_backend.h"
 #include "test/fuzz/inventory_support.h"
@@ -22,19 +21,6 @@ static void read_all(struct gpu *g)
     auto_gpu_inventory struct gpu_inventory inv = {0};
     if (g->ops->read(g, &inv, NULL) == 0)
         check_inventory(&inv);
-}
-
-/* What is measured is sound, or no number. */
-static void check_measure(struct gpu *g, const char *uuid)
-{
-    static struct telemetry_card card;
-    if (g->ops->measure(g, uuid, &card, NULL) < 0)
-        return;
-    assert(card.n_parts <= TELEMETRY_MAX_PARTS && card.n_processes <= TELEMETRY_MAX_PROCESSES);
-    assert(!(card.values.of[TELEMETRY_UTILIZATION] > 100));
-    assert(!(card.values.of[TELEMETRY_MEMORY_USED] > card.values.of[TELEMETRY_MEMORY_TOTAL]));
-    for (size_t i = 0; i < TELEMETRY_VALUES; i++)
-        assert(!(card.values.of[i] < 0));
 }
 
 static void use(struct gpu *g, const char *uuid)

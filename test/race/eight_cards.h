@@ -91,7 +91,7 @@ static unsigned measure(struct gpu *g, unsigned card)
 {
     struct telemetry_card measured;
     auto_err struct err e = {0};
-    int rc = g->ops->measure(g, uuids[card], &measured, &e);
+    int rc = g->ops->measure(g, uuids[card], TELEMETRY_ALL, &measured, &e);
     assert(rc == 0 || e.kind == ERR_UNAVAILABLE);
     assert(rc < 0 || measured.values.of[TELEMETRY_POWER] > 0);
     return rc == 0;

@@ -19,8 +19,10 @@ enum { SCRAPERS = 2, SCRAPES = 400, ROOM = 4 << 20, GRACE_MS = 60000, READINGS =
 
 static sem_t was_read;
 
-static int measure(struct gpu *g, const char *uuid, struct telemetry_card *ret, struct err *e)
+static int measure(struct gpu *g, const char *uuid, uint64_t wanted, struct telemetry_card *ret,
+                   struct err *e)
 {
+    (void)wanted;
     static atomic_uint calls;
     (void)g;
     unsigned n = atomic_fetch_add(&calls, 1);

@@ -70,6 +70,22 @@ Test(counter_file, the_built_in_list_is_dcgm_exporters_default_with_all_of_profi
     }
 }
 
+Test(counter_file, each_value_that_is_measured_has_a_field)
+{
+    uint64_t shown = 0;
+    for (size_t i = 0; i < dcgm_n_fields; i++)
+        shown |= TELEMETRY_BIT(dcgm_fields[i].value);
+    cr_expect_eq(shown, TELEMETRY_BIT(TELEMETRY_VALUES) - 1);
+}
+
+Test(counter_file, a_list_says_which_values_it_shows)
+{
+    auto_counter_list struct counter_list l = {0};
+    read_text("DCGM_FI_DEV_PCIE_TX_THROUGHPUT, gauge, a\nDCGM_FI_DEV_GPU_TEMP, gauge, b\n", &l);
+    cr_expect_eq(counter_list_values(&l),
+                 TELEMETRY_BIT(TELEMETRY_PCIE_TX) | TELEMETRY_BIT(TELEMETRY_TEMPERATURE));
+}
+
 Test(counter_file, what_is_not_measured_is_told_once_and_passed_over)
 {
     auto_counter_list struct counter_list l = {0};

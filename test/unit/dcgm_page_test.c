@@ -29,12 +29,6 @@ static struct counter_list counters;
 static struct dcgm_page page;
 static struct sb out;
 
-static void clear(struct telemetry_values *v)
-{
-    for (size_t i = 0; i < TELEMETRY_VALUES; i++)
-        v->of[i] = (double)NAN;
-}
-
 static struct telemetry_place *add_place(struct telemetry_node_card *c, int gi_id,
                                          const char *profile)
 {
@@ -55,7 +49,7 @@ static struct telemetry_node_card *add_card(void)
     (void)snprintf(c->pci_bus_id, sizeof(c->pci_bus_id), "00000000:%02X:00.0", 4 + i);
     (void)snprintf(c->driver, sizeof(c->driver), "570.86.15");
     (void)add_place(c, -1, "");
-    clear(&cards[i].values);
+    telemetry_values_init(&cards[i].values);
     readings[i] = (struct attribution_reading){&cards[i], pods[i]};
     return c;
 }
@@ -64,7 +58,7 @@ static struct telemetry_values *add_part(unsigned gi_id)
 {
     struct telemetry_part *p = &cards[1].parts[cards[1].n_parts++];
     p->gi_id = gi_id;
-    clear(&p->values);
+    telemetry_values_init(&p->values);
     return &p->values;
 }
 

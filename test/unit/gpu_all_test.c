@@ -11,6 +11,7 @@
 #include "base/xalloc.h"
 
 #include "gpu_contract_support.h"
+#include "nodeagent/gpu/telemetry.h"
 #include "sim_support.h"
 
 /*
@@ -221,6 +222,16 @@ Test(gpu_all, a_verb_for_a_known_card_reads_no_other_vendors)
     cr_expect_eq(g->ops->read_card(g, "one-0", &card, NULL), -(int)ERR_INVALID);
     cr_expect_eq(none.readings, 1);
     cr_expect_eq(one.readings, 1);
+}
+
+/* A measure waits for no reading: that of a card that went would be one at each interval. */
+Test(gpu_all, a_measure_of_a_card_that_no_reading_showed_reads_nothing)
+{
+    struct many none = {{.ops = &many_ops}, "none", 0, 0};
+    auto_gpu struct gpu *g = gpu_all_new((struct gpu *const[]){&none.gpu}, 1);
+    struct telemetry_card card;
+    cr_expect_eq(g->ops->measure(g, "none-0", TELEMETRY_ALL, &card, NULL), -(int)ERR_NOT_FOUND);
+    cr_expect_eq(none.readings, 0);
 }
 
 /* --- A library that hangs --- */

@@ -118,7 +118,7 @@ static void check_verbs_of_nobody(struct gpu *g)
     cr_expect(!o->limit_set || o->limit_set(g, NOBODY, "/", 1, NULL) == none);
     cr_expect(!o->limit_get || o->limit_get(g, NOBODY, "/", &limit, NULL) == none);
     struct telemetry_card measured = {.n_parts = 7};
-    cr_expect(!o->measure || o->measure(g, NOBODY, &measured, NULL) == none);
+    cr_expect(!o->measure || o->measure(g, NOBODY, TELEMETRY_ALL, &measured, NULL) == none);
     cr_expect_eq(id, 7, "outs are untouched");
     cr_expect_eq(measured.n_parts, 7, "outs are untouched");
     cr_expect_eq(limit.hard_bytes, 7, "outs are untouched");

@@ -350,6 +350,43 @@ MAD(mxsml_ret, mxSmlSetDeviceTimeslice, (unsigned dev, unsigned ms))
     return answer(MXSML_SUCCESS);
 }
 
+/* ---- what it measures ---- */
+
+MAD(mxsml_ret, mxSmlGetTemperatureInfo, (unsigned dev, unsigned sensor, int *ret))
+{
+    (void)dev;
+    (void)sensor;
+    *ret = is("measures") ? -4000000 : 4000;
+    mad_touch(ret, sizeof(*ret));
+    return answer(MXSML_SUCCESS);
+}
+
+MAD(mxsml_ret, mxSmlGetBoardPowerInfo, (unsigned dev, unsigned *n, struct mxsml_power *ways))
+{
+    (void)dev;
+    ways[0] = (struct mxsml_power){.mw = is("measures") ? 4000000000U : 70000};
+    mad_touch(ways, sizeof(*ways));
+    *n = is("ways of power") ? 4000000000U : mad_number(1);
+    return answer(MXSML_SUCCESS);
+}
+
+MAD(mxsml_ret, mxSmlGetBoardPowerLimit, (unsigned dev, unsigned *ret))
+{
+    (void)dev;
+    *ret = is("measures") ? 4000000000U : 350000;
+    mad_touch(ret, sizeof(*ret));
+    return answer(MXSML_SUCCESS);
+}
+
+MAD(mxsml_ret, mxSmlGetDeviceIpUsage, (unsigned dev, unsigned unit, int *ret))
+{
+    (void)dev;
+    (void)unit;
+    *ret = is("measures") ? -1 : 50;
+    mad_touch(ret, sizeof(*ret));
+    return answer(MXSML_SUCCESS);
+}
+
 /* ---- processes ---- */
 
 static void put_process(struct mxsml_process *p, unsigned dev, unsigned pid)

@@ -36,7 +36,8 @@ static struct telemetry_card measure(unsigned index)
 {
     struct telemetry_card card;
     auto_err struct err e = {0};
-    cr_assert_eq(gpu->ops->measure(gpu, inv.cards[index].uuid, &card, &e), 0, "%s", err_msg(&e));
+    cr_assert_eq(gpu->ops->measure(gpu, inv.cards[index].uuid, TELEMETRY_ALL, &card, &e), 0, "%s",
+                 err_msg(&e));
     cr_assert_str_eq(card.uuid, inv.cards[index].uuid);
     return card;
 }
@@ -45,7 +46,7 @@ static void expect_refused(const char *uuid, enum err_kind kind, const char *sai
 {
     struct telemetry_card card;
     auto_err struct err e = {0};
-    cr_expect_eq(gpu->ops->measure(gpu, uuid, &card, &e), -(int)kind, "%s", said);
+    cr_expect_eq(gpu->ops->measure(gpu, uuid, TELEMETRY_ALL, &card, &e), -(int)kind, "%s", said);
     cr_expect(strstr(err_msg(&e), said), "%s: %s", said, err_msg(&e));
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 
 #include "nodeagent/change/journal.h"
 #include "nodeagent/change/transaction.h"
+#include "nodeagent/gpu/telemetry.h"
 #include "nodeagent/vendor/metax/mxsml_abi.h"
 #include "nodeagent/vendor/metax/mxsml_find.h"
 #include "nodeagent/vendor/metax/mxsml_open.h"
@@ -706,6 +708,31 @@ Test(mxsml, a_process_that_does_not_say_what_it_uses_uses_all_of_the_card)
 {
     expect_user_of_all("process in a slice that is not there");
     expect_user_of_all("process on a card that is not there");
+}
+
+static struct telemetry_card measure_mad(const char *about)
+{
+    auto_gpu struct gpu *g = open_mad(about);
+    auto_gpu_inventory struct gpu_inventory inv = sim_read(g);
+    struct telemetry_card card;
+    auto_err struct err e = {0};
+    cr_assert_eq(g->ops->measure(g, inv.cards[0].uuid, TELEMETRY_ALL, &card, &e), 0, "%s",
+                 err_msg(&e));
+    return card;
+}
+
+Test(mxsml, what_cannot_be_is_measured_as_no_number)
+{
+    static const enum telemetry_value values[] = {TELEMETRY_TEMPERATURE, TELEMETRY_POWER,
+                                                  TELEMETRY_POWER_LIMIT, TELEMETRY_UTILIZATION};
+    const struct telemetry_card sane = measure_mad("");
+    const struct telemetry_card mad = measure_mad("measures");
+    for (size_t i = 0; i < ARRAY_LEN(values); i++) {
+        cr_expect_gt(sane.values.of[values[i]], 0, "%zu", i);
+        cr_expect(isnan(mad.values.of[values[i]]), "%zu", i);
+    }
+    const struct telemetry_card ways = measure_mad("ways of power");
+    cr_expect(isnan(ways.values.of[TELEMETRY_POWER]));
 }
 
 Test(mxsml, more_cards_than_there_can_be_are_refused)

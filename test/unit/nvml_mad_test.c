@@ -201,7 +201,7 @@ static struct telemetry_card measure(struct gpu *g, const char *uuid)
     auto_err struct err e = {0};
     const int64_t start = clock_mono_ms(clock_real());
     do
-        cr_assert_eq(g->ops->measure(g, uuid, &card, &e), 0, "%s", err_msg(&e));
+        cr_assert_eq(g->ops->measure(g, uuid, TELEMETRY_ALL, &card, &e), 0, "%s", err_msg(&e));
     while (clock_mono_ms(clock_real()) - start < 250 && isnan(card.values.of[TELEMETRY_SM_ACTIVE]));
     return card;
 }

@@ -979,7 +979,7 @@ Test(nvml, driver_with_old_names_and_structs_alone_is_understood)
     cr_expect_eq(g->ops->gi_destroy(g, c->uuid, 1, &e), -ERR_INVALID);
     cr_expect(strstr(err_msg(&e), "nvmlDeviceGetGpuInstanceById"), "%s", err_msg(&e));
     struct telemetry_card measured;
-    cr_assert_eq(g->ops->measure(g, c->uuid, &measured, NULL), 0);
+    cr_assert_eq(g->ops->measure(g, c->uuid, TELEMETRY_ALL, &measured, NULL), 0);
     cr_expect_gt(measured.values.of[TELEMETRY_MEMORY_TOTAL], 0);
     cr_expect(isnan(measured.values.of[TELEMETRY_MEMORY_RESERVED]));
     cr_expect(isnan(measured.values.of[TELEMETRY_POWER]));

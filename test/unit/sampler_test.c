@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
-#include <math.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,6 +17,7 @@ enum { INTERVAL_MS = 15000, ROOM = 4 << 20, GRACE_MS = 60000 };
 
 static struct {
     unsigned calls;
+    uint64_t wanted; /* by the last call */
     double temperature;
     const char *ill;        /* the card that cannot be read; NULL: none */
     unsigned pid;           /* a process on each card; 0: none */
@@ -58,10 +58,12 @@ static void show(unsigned n_cards, const char *pod)
     sampler_show(s, &n);
 }
 
-static int measure(struct gpu *g, const char *uuid, struct telemetry_card *ret, struct err *e)
+static int measure(struct gpu *g, const char *uuid, uint64_t wanted, struct telemetry_card *ret,
+                   struct err *e)
 {
     (void)g;
     hw.calls++;
+    hw.wanted = wanted;
     if (hw.hangs) {
         (void)sem_post(&hw.in_call);
         while (sem_wait(&hw.may_return) < 0)
@@ -69,8 +71,7 @@ static int measure(struct gpu *g, const char *uuid, struct telemetry_card *ret, 
     }
     if (hw.ill && strcmp(hw.ill, uuid) == 0)
         return err_set(e, ERR_UNAVAILABLE, "nvmlDeviceGetTemperature: GPU is lost");
-    for (size_t i = 0; i < TELEMETRY_VALUES; i++)
-        ret->values.of[i] = (double)NAN;
+    telemetry_values_init(&ret->values);
     ret->values.of[TELEMETRY_TEMPERATURE] = hw.temperature;
     ret->values.of[TELEMETRY_UTILIZATION] = 50;
     ret->read_mono_ms = clock_mono_ms(clk);
@@ -149,6 +150,16 @@ Test(sampler, a_card_is_read_once_however_many_scrape)
     expect_there("DCGM_FI_DEV_GPU_TEMP{gpu=\"1\",UUID=\"GPU-1\"");
     expect_there("} 40\n");
     expect_there("cleave_agent_telemetry_stale{gpu=\"0\",UUID=\"GPU-0\"} 0\n");
+}
+
+/* The driver samples PCIe for 20 ms in the call. */
+Test(sampler, only_what_the_page_has_is_wanted)
+{
+    show(1, NULL);
+    sampler_round(s);
+    cr_expect(hw.wanted & TELEMETRY_BIT(TELEMETRY_POWER));
+    cr_expect(hw.wanted & TELEMETRY_BIT(TELEMETRY_POWER_LIMIT), "of other vendors' cards");
+    cr_expect_not(hw.wanted & TELEMETRY_BIT(TELEMETRY_PCIE_TX));
 }
 
 Test(sampler, a_card_that_cannot_be_read_keeps_its_values_as_stale_ones)
@@ -279,14 +290,14 @@ Test(sampler, the_thread_reads_as_soon_as_the_node_is_known)
 }
 
 /* A driver refuses a card that another thread measures. */
-static int measure_but_first(struct gpu *g, const char *uuid, struct telemetry_card *ret,
-                             struct err *e)
+static int measure_but_first(struct gpu *g, const char *uuid, uint64_t wanted,
+                             struct telemetry_card *ret, struct err *e)
 {
     static atomic_uint of_first, of_second;
     if (strcmp(uuid, "GPU-1") == 0) {
         if (atomic_fetch_add(&of_second, 1) == 1) /* the page has the first one by now */
             (void)sem_post(&hw.in_call);
-        return measure(g, uuid, ret, e);
+        return measure(g, uuid, wanted, ret, e);
     }
     if (atomic_fetch_add(&of_first, 1) > 0)
         return err_set(e, ERR_UNAVAILABLE, "another thread measures it");

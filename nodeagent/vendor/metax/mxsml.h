@@ -118,12 +118,21 @@ int mxsml_sound_slice_of(const struct gpu_card *c, int slice_id);
         mxsml_check(m, mxsml_names.fn, mxsml_ret_, errno, e);                                      \
     })
 
+/* The processes that the library lists for a device. Caller frees the items. n may be more than there
+ * was room for, which is nonsense when the call succeeds. */
+struct mxsml_process_list {
+    struct mxsml_process *items;
+    unsigned n, room;
+};
+mxsml_ret mxsml_ask_processes(struct mxsml *m, unsigned dev, struct mxsml_process_list *ret);
+
 /* The verbs of gpu_ops; see there. */
 int mxsml_op_read(struct gpu *g, struct gpu_inventory *ret, struct err *e);
 int mxsml_op_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e);
 int mxsml_op_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode,
                       enum gpu_mode_result *ret, struct err *e);
-int mxsml_op_measure(struct gpu *g, const char *uuid, struct telemetry_card *ret, struct err *e);
+int mxsml_op_measure(struct gpu *g, const char *uuid, uint64_t wanted, struct telemetry_card *ret,
+                     struct err *e);
 int mxsml_op_reset(struct gpu *g, const char *uuid, struct err *e);
 int mxsml_op_slice_create(struct gpu *g, const char *uuid, const struct sgpu_want *want,
                           unsigned *ret_id, struct err *e);

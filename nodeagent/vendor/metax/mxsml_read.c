@@ -229,29 +229,35 @@ static void add_of(const struct asked *of, const struct mxsml_process *p, struct
         add_process(p, &all, part_of(of, &all, c), c);
 }
 
-static int read_users(struct mxsml *m, const struct asked *of, struct gpu_card *c, struct err *e)
+mxsml_ret mxsml_ask_processes(struct mxsml *m, unsigned dev, struct mxsml_process_list *ret)
 {
     unsigned n = FEW_PROCESSES;
-    unsigned room = n;
-    auto_free struct mxsml_process *list = xcalloc(n, sizeof(*list));
-    mxsml_ret rc = MXSML_CALL(m, processes, of->dev, &n, list);
-    if (rc == MXSML_INSUFFICIENT_SIZE && n > FEW_PROCESSES && n <= MOST_PROCESSES) {
-        n *= 2; /* more processes may appear meanwhile */
-        room = n;
-        free(TAKE(list));
-        list = xcalloc(n, sizeof(*list));
-        rc = MXSML_CALL(m, processes, of->dev, &n, list);
-    }
+    *ret = (struct mxsml_process_list){xcalloc(n, sizeof(*ret->items)), n, n};
+    mxsml_ret rc = MXSML_CALL(m, processes, dev, &ret->n, ret->items);
+    n = ret->n;
+    if (rc != MXSML_INSUFFICIENT_SIZE || n <= FEW_PROCESSES || n > MOST_PROCESSES)
+        return rc;
+    n *= 2; /* more processes may appear meanwhile */
+    free(ret->items);
+    *ret = (struct mxsml_process_list){xcalloc(n, sizeof(*ret->items)), n, n};
+    return MXSML_CALL(m, processes, dev, &ret->n, ret->items);
+}
+
+static int read_users(struct mxsml *m, const struct asked *of, struct gpu_card *c, struct err *e)
+{
+    struct mxsml_process_list list;
+    mxsml_ret rc = mxsml_ask_processes(m, of->dev, &list);
+    auto_free struct mxsml_process *items = list.items;
     bool no_list = rc == MXSML_NOT_SUPPORTED || rc == MXSML_NO_FUNCTION;
     c->users_unknown |= no_list;
     if (no_list)
         return 0;
     TRY(mxsml_check(m, mxsml_names.processes, rc, errno, e));
-    if (n > room)
-        return err_set(e, ERR_PROTOCOL, "the library reports %u processes where %u have room", n,
-                       room);
-    for (unsigned i = 0; i < n; i++)
-        add_of(of, &list[i], c);
+    if (list.n > list.room)
+        return err_set(e, ERR_PROTOCOL, "the library reports %u processes where %u have room",
+                       list.n, list.room);
+    for (unsigned i = 0; i < list.n; i++)
+        add_of(of, &items[i], c);
     return 0;
 }
 

@@ -13,11 +13,11 @@
 #include "nodeagent/vendor/metax/mxsml_find.h"
 
 /*
- * What a card measures of itself, as far as the library reports it; the rest stays NAN. Slices are
- * no parts here: the library counts what they use by its own clock.
+ * The verb that reads what a card measures of itself, as far as the library reports it; the rest
+ * stays NAN. Slices are no parts here: the library counts what they use by its own clock.
  */
 
-enum { FEW_PROCESSES = 16, MOST_PROCESSES = 2048, MAX_WAYS = 16 };
+enum { MAX_WAYS = 16 };
 
 struct measure {
     struct mxsml *m;
@@ -27,7 +27,8 @@ struct measure {
     struct mxsml_info info;
 };
 
-/* A card that does not answer at its number may have another one. It is not gone for that. */
+/* The error of a card that does not answer at its number. It may have another number by now, so it
+ * is not taken for gone. */
 static int does_not_show(struct mxsml *m, const char *call, mxsml_ret rc, struct err *e)
 {
     auto_err struct err why = {0};
@@ -146,29 +147,19 @@ static void add_process(const struct measure *t, const struct mxsml_process *p,
     }
 }
 
-/* More processes may appear between two questions. */
 static int read_processes(struct measure *t, struct telemetry_card *card, struct err *e)
 {
-    mxsml_ret rc = MXSML_INSUFFICIENT_SIZE;
-    unsigned room = FEW_PROCESSES;
-    unsigned n = 0;
-    auto_free struct mxsml_process *list = NULL;
-    while (rc == MXSML_INSUFFICIENT_SIZE && room <= MOST_PROCESSES) {
-        free(list);
-        list = xcalloc(room, sizeof(*list));
-        n = room;
-        rc = MXSML_CALL(t->m, processes, t->dev, &n, list);
-        if (rc == MXSML_INSUFFICIENT_SIZE)
-            room *= 4;
-    }
-    for (unsigned i = 0; rc == MXSML_SUCCESS && i < n && i < room; i++)
-        add_process(t, &list[i], card);
+    struct mxsml_process_list list;
+    mxsml_ret rc = mxsml_ask_processes(t->m, t->dev, &list);
+    auto_free struct mxsml_process *items = list.items;
+    for (unsigned i = 0; rc == MXSML_SUCCESS && i < list.n && i < list.room; i++)
+        add_process(t, &items[i], card);
     return check(t->m, mxsml_names.processes, rc, e);
 }
 
 /* --- the verb --- */
 
-/* The number that the card had when it was last seen. */
+/* Takes the card for this measure, with the number that it had when it was last seen. */
 static int take(struct measure *t, const char *uuid, struct err *e)
 {
     struct mxsml *m = t->m;
@@ -211,8 +202,11 @@ static void end(struct measure *t)
 }
 AUTO_DEFINE(measure, struct measure, end)
 
-int mxsml_op_measure(struct gpu *g, const char *uuid, struct telemetry_card *ret, struct err *e)
+/* The values are few, and none is dear: all are read, whatever is wanted. */
+int mxsml_op_measure(struct gpu *g, const char *uuid, uint64_t wanted, struct telemetry_card *ret,
+                     struct err *e)
 {
+    (void)wanted;
     AUTO(measure) struct measure t = {.m = (struct mxsml *)g};
     auto_free struct telemetry_card *card = xcalloc(1, sizeof(*card));
     TRY(begin(&t, uuid, e));

@@ -63,8 +63,8 @@ enum { NVML_CI_1_SLICE_REV1 = 0x7, NVML_CI_PROFILE_COUNT = 0x9, NVML_CI_ENGINE_S
 enum { NVML_MIG_DISABLE = 0, NVML_MIG_ENABLE = 1 };
 
 /* Field ids: ECC errors since the last reset (VOL) and ever (AGG); page retirement and row
- * remapping; how long clocks were held back; what went through NVLinks, and its errors; the
- * recovery action that the driver asks for, with its values. */
+ * remapping; how long clocks were held back; what went through NVLinks; the recovery action that the
+ * driver asks for, with its values. */
 enum {
     NVML_FI_ECC_SBE_VOL_TOTAL = 3,
     NVML_FI_ECC_DBE_VOL_TOTAL = 4,
@@ -73,10 +73,6 @@ enum {
     NVML_FI_RETIRED_SBE = 29,
     NVML_FI_RETIRED_DBE = 30,
     NVML_FI_RETIRED_PENDING = 31,
-    NVML_FI_NVLINK_CRC_FLIT_ERRORS = 38,
-    NVML_FI_NVLINK_CRC_DATA_ERRORS = 45,
-    NVML_FI_NVLINK_REPLAY_ERRORS = 52,
-    NVML_FI_NVLINK_RECOVERY_ERRORS = 59,
     NVML_FI_PERF_POLICY_POWER = 74,
     NVML_FI_PERF_POLICY_THERMAL = 75,
     NVML_FI_MEMORY_TEMP = 82,
@@ -101,7 +97,7 @@ enum {
     NVML_RECOVERY_SYSTEM_REBOOT = 7,
 };
 
-/* The links of a field: this number, or all of them. */
+/* The scope of a field of NVLinks is a link's number, or this: all links. */
 #define NVML_ALL_LINKS 0xffffffffU
 
 /* nvmlValueType_t. */

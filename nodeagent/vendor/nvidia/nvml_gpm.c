@@ -11,7 +11,7 @@
  */
 enum { SHORTEST_SPAN_MS = 100 };
 
-/* What NVML says is multiplied; more than `most` is nonsense. */
+/* GPM's metrics. NVML's number is multiplied by factor; more than `most` is nonsense. */
 static const struct metric {
     enum telemetry_value value;
     unsigned id;
@@ -46,7 +46,7 @@ static double sound(const struct metric *of, double value)
     return value < of->most ? value : of->most;
 }
 
-/* Whether the card has GPM is asked until there is an answer. */
+/* Asks whether the card has GPM, until there is an answer. */
 static int learn(struct nvml_measure *m, struct err *e)
 {
     struct nvml *n = m->n;

@@ -110,8 +110,6 @@
       (nvml_device, struct nvml_utilization *))                                                    \
     X(encoder, 0, "nvmlDeviceGetEncoderUtilization", NULL, (nvml_device, unsigned *, unsigned *))  \
     X(decoder, 0, "nvmlDeviceGetDecoderUtilization", NULL, (nvml_device, unsigned *, unsigned *))  \
-    X(jpeg, 0, "nvmlDeviceGetJpgUtilization", NULL, (nvml_device, unsigned *, unsigned *))         \
-    X(ofa, 0, "nvmlDeviceGetOfaUtilization", NULL, (nvml_device, unsigned *, unsigned *))          \
     X(memory_v2, 0, "nvmlDeviceGetMemoryInfo_v2", NULL, (nvml_device, struct nvml_memory_v2 *))    \
     X(mig_count, 0, "nvmlDeviceGetMaxMigDeviceCount", NULL, (nvml_device, unsigned *))             \
     X(mig_device, 0, "nvmlDeviceGetMigDeviceHandleByIndex", NULL,                                  \

@@ -218,7 +218,8 @@ int nvml_op_limit_set(struct gpu *g, const char *uuid, const char *cgroup, uint6
                       struct err *e);
 int nvml_op_limit_get(struct gpu *g, const char *uuid, const char *cgroup, struct gpu_limit *ret,
                       struct err *e);
-int nvml_op_measure(struct gpu *g, const char *uuid, struct telemetry_card *ret, struct err *e);
+int nvml_op_measure(struct gpu *g, const char *uuid, uint64_t wanted, struct telemetry_card *ret,
+                    struct err *e);
 int nvml_op_reset(struct gpu *g, const char *uuid, struct err *e);
 int nvml_op_gi_create(struct gpu *g, const char *uuid, unsigned profile_id, unsigned start,
                       unsigned size, unsigned *ret_gi_id, struct err *e);

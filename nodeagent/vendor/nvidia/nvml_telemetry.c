@@ -12,8 +12,8 @@
 #include "nodeagent/gpu/sound.h"
 
 /*
- * What a card measures of itself. A value that the card or its driver does not report stays NAN,
- * and so does one that cannot be.
+ * The verb that reads what a card measures of itself. A value that the card or its driver does not
+ * report stays NAN, and so does one that cannot be.
  */
 
 /* A session that ends, or a lost card: nothing further can be measured. */
@@ -46,9 +46,7 @@ int nvml_measure_check(struct nvml *n, const char *call, nvml_ret rc, struct err
     X(PCIE_TX, pcie, 1, 1e12, d, NVML_PCIE_TX, ret)                                                \
     X(PCIE_RX, pcie, 1, 1e12, d, NVML_PCIE_RX, ret)                                                \
     X(ENCODER_UTILIZATION, encoder, 1, PERCENT, d, ret, period)                                    \
-    X(DECODER_UTILIZATION, decoder, 1, PERCENT, d, ret, period)                                    \
-    X(JPEG_UTILIZATION, jpeg, 1, PERCENT, d, ret, period)                                          \
-    X(OFA_UTILIZATION, ofa, 1, PERCENT, d, ret, period)
+    X(DECODER_UTILIZATION, decoder, 1, PERCENT, d, ret, period)
 
 #define ASK(name, fn, factor, most, ...)                                                           \
     static nvml_ret ask_##name(struct nvml *n, nvml_device d, unsigned *ret, unsigned *period)     \
@@ -71,12 +69,15 @@ static const struct number {
 #undef ROW
 };
 
+/* A call takes up to 20 ms (PCIe's throughput), so the driver is asked for what is wanted only. */
 static int read_numbers(struct nvml_measure *m, struct telemetry_values *ret, struct err *e)
 {
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
         const struct number *of = &numbers[i];
         unsigned value = 0;
         unsigned period = 0;
+        if (!(m->wanted & TELEMETRY_BIT(of->value)))
+            continue;
         nvml_ret rc = of->ask(m->n, m->device, &value, &period);
         TRY(nvml_measure_check(m->n, *of->call, rc, e));
         if (rc == NVML_SUCCESS && value <= of->most)
@@ -101,10 +102,6 @@ static const struct field {
     {TELEMETRY_PCIE_REPLAYS, NVML_FI_PCIE_REPLAYS, COUNTER},
     {TELEMETRY_NVLINK_BYTES, NVML_FI_NVLINK_DATA_TX, COUNTER},
     {TELEMETRY_NVLINK_BYTES, NVML_FI_NVLINK_DATA_RX, COUNTER},
-    {TELEMETRY_NVLINK_ERRORS, NVML_FI_NVLINK_CRC_FLIT_ERRORS, COUNTER},
-    {TELEMETRY_NVLINK_ERRORS, NVML_FI_NVLINK_CRC_DATA_ERRORS, COUNTER},
-    {TELEMETRY_NVLINK_ERRORS, NVML_FI_NVLINK_REPLAY_ERRORS, COUNTER},
-    {TELEMETRY_NVLINK_ERRORS, NVML_FI_NVLINK_RECOVERY_ERRORS, COUNTER},
     {TELEMETRY_ECC_CORRECTED, NVML_FI_ECC_SBE_VOL_TOTAL, COUNTER},
     {TELEMETRY_ECC_UNCORRECTED, NVML_FI_ECC_DBE_VOL_TOTAL, COUNTER},
     {TELEMETRY_ECC_CORRECTED_TOTAL, NVML_FI_ECC_SBE_AGG_TOTAL, COUNTER},
@@ -205,7 +202,7 @@ static int read_memory(struct nvml *n, nvml_device d, struct telemetry_values *r
     return nvml_measure_check(n, nvml_names.memory, rc, e);
 }
 
-/* Not for a card with MIG on. */
+/* A card with MIG on has no such figure. */
 static int read_utilization(struct nvml_measure *m, struct telemetry_values *ret, struct err *e)
 {
     struct nvml *n = m->n;
@@ -242,7 +239,7 @@ static int read_whole(struct nvml_measure *m, struct telemetry_values *ret, stru
 
 /* --- parts --- */
 
-/* What is kept of an instance; an empty entry for a new one. NULL: there is no room. */
+/* The entry of an instance; an empty one for a new instance. NULL: there is no room. */
 static struct nvml_measured_part *kept_part(struct nvml_measured *kept, const char *uuid)
 {
     struct nvml_measured_part *empty = NULL;
@@ -381,10 +378,11 @@ static void end(struct nvml_measure *m)
 }
 AUTO_DEFINE(nvml_measure, struct nvml_measure, end)
 
-int nvml_op_measure(struct gpu *g, const char *uuid, struct telemetry_card *ret, struct err *e)
+int nvml_op_measure(struct gpu *g, const char *uuid, uint64_t wanted, struct telemetry_card *ret,
+                    struct err *e)
 {
     struct nvml *n = (struct nvml *)g;
-    AUTO(nvml_measure) struct nvml_measure m = {.n = n};
+    AUTO(nvml_measure) struct nvml_measure m = {.n = n, .wanted = wanted};
     auto_free struct telemetry_card *card = xcalloc(1, sizeof(*card));
     TRY(begin(&m, uuid, e));
     TRY(read_whole(&m, &card->values, e));

@@ -5,9 +5,9 @@
 #include "nodeagent/vendor/nvidia/nvml_session.h"
 
 /*
- * What is kept of a card from one measure to the next. It lasts as long as the session, and belongs
- * to the thread that has `hold`. That thread is inside the gate, and is no owner of the card: other
- * verbs run beside it.
+ * A measure, and what is kept of a card from one measure to the next (struct nvml_measured). That
+ * lasts as long as the session, and belongs to the thread that has `hold`. The thread is inside the
+ * gate, and does not have the card in hand: other verbs run beside it.
  */
 
 /* From one sample of GPM to the next. */
@@ -37,6 +37,7 @@ struct nvml_measure {
     struct nvml *n;
     struct lib_pass pass;
     nvml_device device;
+    uint64_t wanted;            /* the values that have a call of their own and are asked for */
     struct nvml_measured *kept; /* NULL: not begun */
 };
 
