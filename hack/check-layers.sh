@@ -21,7 +21,7 @@ cd "$(dirname "$0")/.."
 declare -A may_include=(
     # It asks the controller's and the agent's planners, which are pure, and has none of its own.
     [kubectl/main.c]="kubectl kubeclient base"
-    [kubectl]="reconcilers reconcilers/records nodeagent/change nodeagent/gpu nodeagent/commands/layout_check.h service
+    [kubectl]="reconcilers reconcilers/records nodeagent/change nodeagent/gpu nodeagent/commands/layout_check.h nodeagent/commands/layout_documents.h service
         kubeclient partition api base"
 
     [scheduler/main.c]="scheduler controller service kubeclient interop partition api base"

@@ -12,7 +12,7 @@
 #include "partition/vendor.h"
 #include "service/conditions.h"
 
-/* Who has a part is indented so far. */
+/* Before the lines that say who has a part. */
 #define INDENT "     "
 
 /* --- The node --- */

@@ -5,7 +5,7 @@
 #include "kubectl/node_plan.h"
 #include "kubectl/plan_file.h"
 
-/* What the objects of a file would do to a cluster. */
+/* The forecast of a cluster: the changes that the objects of a file would make. */
 
 /* The nodes that a profile of the file has to change, and how many at a time. */
 struct plan_queue {

@@ -8,7 +8,7 @@
 #include "kubeclient/client.h"
 #include "kubectl/screen.h"
 
-/* What a command works with, and its ends. */
+/* The commands, the cluster and the outputs that they are given, and their exit statuses. */
 
 /* As kubectl diff has it: 1 is the error, so that scripts tell it from a difference. */
 enum command_exit { COMMAND_OK = 0, COMMAND_FAILED = 1, COMMAND_CHANGES = 2 };

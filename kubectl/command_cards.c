@@ -9,7 +9,8 @@
 #include "kubectl/findings.h"
 #include "service/resources.h"
 
-/* One node, told as soon as its Device was read: of a large cluster the texts are kept, and no more. */
+/* One node's text or document, made as soon as its Device was read: a large cluster's Devices do not
+ * fit in a small memory. */
 struct told {
     char *name, *text;
     json_t *document;
@@ -23,7 +24,7 @@ struct walk {
     size_t n;
 };
 
-/* What is read of a Node. */
+/* A Node, as far as it is shown. */
 struct node_note {
     bool cordoned, unready;
 };

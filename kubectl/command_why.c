@@ -96,7 +96,7 @@ static int read_cluster(struct question *q, struct err *e)
 
 /* --- Telling --- */
 
-/* What kube-scheduler wrote, if it was asked; NULL: nothing. Borrowed. */
+/* The message of kube-scheduler, if it was asked; NULL: there is none. Borrowed. */
 static const char *scheduler_words(const json_t *pod)
 {
     size_t i;

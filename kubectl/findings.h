@@ -7,7 +7,7 @@
 #include "reconcilers/node_view.h"
 
 /*
- * What a command reads of the cluster, in the records and stores of the controller, so that the
+ * The objects that a command reads of the cluster, in the records and stores of the controller, so that the
  * controller's own functions can be asked. Kinds that may not be read, or that are not there, leave
  * a note, and the command goes on without them. One thread.
  */

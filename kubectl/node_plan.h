@@ -6,12 +6,12 @@
 #include "reconcilers/node_view.h"
 
 /*
- * What becomes of one node once its view is in force, before anything is done: the wants are those
+ * The forecast of one node once its view is in force, before anything is done: the wants are those
  * of the controller (node_view_resolve, device_spec_needs_ticket, standing_of), and the parts that
  * stay, go and come are those of the agent's planner (card_plan). Pure.
  */
 
-/* One source that cannot be followed here, or a remark about it. */
+/* A problem with one source: it cannot be followed here, or there is something to say of it. */
 struct plan_problem {
     char *source, *reason, *message;
     bool refused; /* nothing of this source is done on this node */

@@ -6,8 +6,8 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-#include "kubectl/room.h"
 #include "kubectl/status_card.h"
+#include "partition/mig_room.h"
 
 /* Several compute instances share the place of their GPU instance, eight at most. */
 enum { SLICE_WEIGHT = 8, WORDS_BYTES = 400 };
@@ -93,7 +93,8 @@ static bool is_shared(const struct device_card *card)
     return card->mode == API_MODE_NATIVE && card->has_fractional && !whole;
 }
 
-/* A share has no name of its own that says anything to a person. Caller frees. */
+/* The name of a part: of a share, which has none that says anything to a person, what it has.
+ * Caller frees. */
 static char *name_of(const struct device_card *card, const struct device_partition *p)
 {
     if (card->mode == API_MODE_NATIVE && p->has_slice)
@@ -163,6 +164,20 @@ static void add_share_room(const struct device_card *card, struct sb *b)
                 (long long)(compute > 0 ? compute : 0), (long long)shares, shares == 1 ? "" : "s");
 }
 
+/* The largest partition that could be made beside those that stand. NULL: none, or the card is in
+ * another mode. Borrowed from the table. */
+static const struct mig_profile *partition_room(const struct device_card *card,
+                                                const struct mig_table *table)
+{
+    if (!table || card->mode != API_MODE_MIG)
+        return NULL;
+    auto_free struct gpu_card *now = xmalloc(sizeof(*now));
+    status_card_read(card, table, now);
+    const struct mig_profile *largest = mig_room(table, &now->state).largest;
+    gpu_card_done(now);
+    return largest;
+}
+
 static char *room_words(const struct device_card *card, const struct mig_table *table,
                         const struct picture *p)
 {
@@ -177,7 +192,7 @@ static char *room_words(const struct device_card *card, const struct mig_table *
     const struct picture_part *last = p->n ? &p->parts[p->n - 1] : NULL;
     if (card->mode == API_MODE_SGPU && last && last->state == PART_UNCUT)
         sb_addf(&b, "%sroom for %llu MiB", b.len ? "; " : "", (unsigned long long)last->weight);
-    const struct mig_profile *more = room_for_partition(card, table);
+    const struct mig_profile *more = partition_room(card, table);
     if (more)
         sb_addf(&b, "%sroom for %s", b.len ? "; " : "", more->name);
     return sb_take(&b);

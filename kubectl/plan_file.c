@@ -5,12 +5,12 @@
 
 #include "base/file.h"
 #include "base/jx.h"
-#include "base/yaml.h"
 
 #include "api/gpuprofile.h"
 #include "api/kinds.h"
 #include "api/migconfig.h"
 #include "nodeagent/commands/layout_check.h"
+#include "nodeagent/commands/layout_documents.h"
 
 enum { MAX_FILE_BYTES = 4 << 20 };
 
@@ -28,8 +28,9 @@ static int check_config(const json_t *doc, struct err *e)
     return layout_check_config(doc, &spec, e);
 }
 
-static int add_object(const json_t *doc, struct plan_file *f, struct err *e)
+static int add_object(void *arg, const json_t *doc, struct err *e)
 {
+    struct plan_file *f = arg;
     const char *version = JX_STR_AT(doc, "apiVersion");
     const char *kind = JX_STR_AT(doc, "kind");
     const char *name = JX_STR_AT(doc, "metadata", "name");
@@ -50,43 +51,12 @@ static int add_object(const json_t *doc, struct plan_file *f, struct err *e)
     return 0;
 }
 
-/* kubectl prints several objects as a v1 List; the API server's list also names the kind. */
-static bool is_list(const json_t *doc)
-{
-    static const char *const kinds[] = {"List", "GPUProfileList", "MIGConfigList"};
-    const char *kind = JX_STR_AT(doc, "kind");
-    for (size_t i = 0; kind && i < ARRAY_LEN(kinds); i++)
-        if (strcmp(kind, kinds[i]) == 0)
-            return true;
-    return false;
-}
-
-static int add_document(const json_t *doc, struct plan_file *f, struct err *e)
-{
-    if (!is_list(doc))
-        return add_object(doc, f, e);
-    size_t i;
-    json_t *item;
-    json_array_foreach(json_object_get(doc, "items"), i, item) {
-        if (add_object(item, f, e) < 0)
-            return err_wrap(e, ".items[%zu]", i);
-    }
-    return 0;
-}
-
 int plan_file_parse(const char *title, const char *text, size_t len, struct plan_file *ret,
                     struct err *e)
 {
-    auto_json json_t *docs = NULL;
+    size_t n;
     auto_plan_file struct plan_file f = {json_array(), json_array()};
-    if (yaml_load_all(text, len, &docs, e) < 0)
-        return err_wrap(e, "%s", title);
-    size_t i;
-    json_t *doc;
-    json_array_foreach(docs, i, doc) {
-        if (add_document(doc, &f, e) < 0)
-            return err_wrap(e, "%s, document %zu", title, i + 1);
-    }
+    TRY(layout_documents_each(title, text, len, add_object, &f, &n, e));
     if (json_array_size(f.profiles) + json_array_size(f.configs) == 0)
         return err_set(e, ERR_INVALID, "%s: holds nothing", title);
     *ret = f;

@@ -45,7 +45,7 @@ static char *user_words(const struct plan_user *u)
     return xasprintf("%s (pid %lld)", u->process ? u->process : "a process", (long long)u->pid);
 }
 
-/* What has no name of a pod cannot be evicted by name, but its pod, known by its uid, can. */
+/* A user is evicted where its pod is known, be it by its uid alone. */
 static bool is_evicted(const struct card_plan_view *c, const struct plan_user *u)
 {
     return c->evicts && (u->name || u->uid);

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What becomes of one card. Plain values that own their strings (node_plan_done). */
+/* The forecast of one card. Plain values that own their strings (node_plan_done). */
 
 enum card_fate {
     FATE_STAYS,   /* the hardware is as wanted */

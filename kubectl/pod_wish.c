@@ -29,6 +29,12 @@ static int64_t amount_of(const json_t *value)
     return text && quantity_parse(text, &n, NULL) < 0 ? 0 : n;
 }
 
+int64_t pod_wish_sum(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
 /* Extended resources have their limits as requests. */
 static const json_t *requests_of(const json_t *container)
 {
@@ -64,7 +70,7 @@ static void add_container(struct pod_wish *w, const json_t *container, bool alon
             continue;
         struct wish_resource *r = resource_of(w, name);
         if (!alone)
-            r->count += amount;
+            r->count = pod_wish_sum(r->count, amount);
         else if (amount > r->count)
             r->count = amount;
     }

@@ -20,8 +20,8 @@ struct wish_resource {
 struct pod_wish {
     struct wish_resource *resources;
     size_t n;
-    bool
-        shares; /* it says how much of a card it asks for (api/share_request.h); Nodes tell only sums of that */
+    /* It says how much of a card it asks for (api/share_request.h); Nodes tell only sums of that. */
+    bool shares;
     const json_t *spec;
 };
 
@@ -33,6 +33,9 @@ void pod_wish_done(struct pod_wish *w);
 AUTO_DEFINE(pod_wish, struct pod_wish, pod_wish_done)
 #define auto_pod_wish AUTO(pod_wish)
 
+/* The sum of two amounts, neither of which is negative; INT64_MAX where it is more: a pod may ask for
+ * any number. */
+int64_t pod_wish_sum(int64_t a, int64_t b);
 /* How much of a resource a pod asks for. */
 int64_t pod_wish_of(const struct pod_wish *w, const char *resource);
 /* Why the pod may not have this Node, for a person: not Ready, cordoned, a taint that it does not

@@ -6,10 +6,10 @@
 
 #include "base/sb.h"
 
-/* What is written to: how wide, and whether with colours. A plain value. */
+/* The screen that is written to: how wide it is, and whether it has colours. A plain value. */
 
-/* Where there is no terminal, lines with bars are so wide; and no terminal makes them wider than
- * the second, since a bar says no more then. */
+/* Lines with bars have SCREEN_COLUMNS where there is no terminal, and never more than
+ * SCREEN_MAX_COLUMNS, since a wider bar says no more. */
 enum { SCREEN_COLUMNS = 80, SCREEN_MIN_COLUMNS = 20, SCREEN_MAX_COLUMNS = 120 };
 
 struct screen {

@@ -4,7 +4,7 @@
 #include "nodeagent/gpu/gpu.h"
 #include "partition/mig.h"
 
-/* What stands on a card, as wants for the planner, so that it stays. Pure. */
+/* The instances that stand on a card, as wants for the planner, so that they stay. Pure. */
 
 /* Adds a partition of this kind; ci_slices as in struct mig_want. False: there is no room for
  * another kind. */

@@ -24,7 +24,7 @@ void why_add_node(struct why *y, const struct pod_wish *wish, const json_t *node
     struct why_node *n = XPUSH(y->nodes, y->n_nodes);
     n->name = xstrdup(name);
     n->refusal = pod_wish_refusal(wish, node);
-    if (amount && quantity_parse(amount, &n->offered, NULL) < 0)
+    if (amount && (quantity_parse(amount, &n->offered, NULL) < 0 || n->offered < 0))
         n->offered = 0;
 }
 
@@ -54,7 +54,7 @@ void why_add_pod(struct why *y, const json_t *pod)
     int64_t has = pod_wish_of(&wish, y->resource);
     if (has == 0)
         return;
-    n->taken += has;
+    n->taken = pod_wish_sum(n->taken, has);
     *XPUSH(n->holders, n->n_holders) = xasprintf("%s/%s", ns ? ns : "", name ? name : "");
 }
 

@@ -5,11 +5,11 @@
 
 #include "base/file.h"
 #include "base/xalloc.h"
-#include "base/yaml.h"
 
 #include "api/kinds.h"
 #include "interop/migparted.h"
 #include "nodeagent/commands/layout_check.h"
+#include "nodeagent/commands/layout_documents.h"
 
 enum { MAX_FILE_BYTES = 4 << 20 };
 
@@ -47,8 +47,9 @@ static int add_migparted(const json_t *doc, struct layout_file *f, struct err *e
     return 0;
 }
 
-static int add_object(const json_t *doc, struct layout_file *f, struct err *e)
+static int add_object(void *arg, const json_t *doc, struct err *e)
 {
+    struct layout_file *f = arg;
     const char *version = JX_STR_AT(doc, "apiVersion");
     const char *kind = JX_STR_AT(doc, "kind");
     if (!version || !kind || strcmp(kind, "ConfigMap") == 0)
@@ -67,50 +68,15 @@ static int add_object(const json_t *doc, struct layout_file *f, struct err *e)
     return 0;
 }
 
-/* kubectl prints several objects as a v1 List; the API server's list also names the kind. */
-static bool is_list(const json_t *doc)
-{
-    static const char *const kinds[] = {"List", "GPUProfileList", "MIGConfigList"};
-    const char *kind = JX_STR_AT(doc, "kind");
-    for (size_t i = 0; kind && i < ARRAY_LEN(kinds); i++)
-        if (strcmp(kind, kinds[i]) == 0)
-            return true;
-    return false;
-}
-
-static int add_document(const json_t *doc, struct layout_file *f, struct err *e)
-{
-    if (!is_list(doc))
-        return add_object(doc, f, e);
-    const json_t *items = json_object_get(doc, "items");
-    if (json_array_size(items) == 0)
-        return err_set(e, ERR_INVALID, ".items: holds nothing");
-    size_t i;
-    json_t *item;
-    json_array_foreach(items, i, item) {
-        if (add_object(item, f, e) < 0)
-            return err_wrap(e, ".items[%zu]", i);
-    }
-    return 0;
-}
-
 int layout_file_read(const char *path, struct layout_file *ret, struct err *e)
 {
     auto_free char *text = NULL;
-    size_t len;
-    TRY(file_read(path, MAX_FILE_BYTES, &text, &len, e));
-    auto_json json_t *docs = NULL;
-    if (yaml_load_all(text, len, &docs, e) < 0)
-        return err_wrap(e, "%s", file_title(path));
-    if (json_array_size(docs) == 0)
-        return err_set(e, ERR_INVALID, "%s: holds nothing", file_title(path));
+    size_t len, n;
     auto_layout_file struct layout_file f = {0};
-    size_t i;
-    json_t *doc;
-    json_array_foreach(docs, i, doc) {
-        if (add_document(doc, &f, e) < 0)
-            return err_wrap(e, "%s, document %zu", file_title(path), i + 1);
-    }
+    TRY(file_read(path, MAX_FILE_BYTES, &text, &len, e));
+    TRY(layout_documents_each(file_title(path), text, len, add_object, &f, &n, e));
+    if (n == 0)
+        return err_set(e, ERR_INVALID, "%s: holds nothing", file_title(path));
     *ret = f;
     f = (struct layout_file){0};
     return 0;

@@ -69,6 +69,19 @@ Test(why, what_is_offered_and_held_is_said_with_who_holds_it)
                "No change of one card's layout gives it one without a pod that has to go.\n");
 }
 
+Test(why, pods_that_ask_for_more_than_there_are_numbers_take_all)
+{
+    desk_node("n1", 0);
+    offer("n1", TWO_G ": '2'");
+    desk_pod("a", "n1", ASKS(TWO_G, 9223372036854775807));
+    desk_pod("b", "n1", ASKS(TWO_G, 9223372036854775807));
+    desk_pod("p", NULL, ASKS(TWO_G, 1));
+    expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
+               "No node that the pod may have has 1 free of nvidia.com/mig-2g.20gb.\n"
+               "  n1  offers 2, 0 free\n"
+               "    held by  ns/a, ns/b\n");
+}
+
 Test(why, nodes_that_the_pod_may_not_have_say_so)
 {
     desk_node("n1", 0);
