@@ -7,6 +7,7 @@
 #include "base/xalloc.h"
 
 #include "kubectl/status_card.h"
+#include "partition/mig_part.h"
 #include "partition/mig_room.h"
 
 /* Several compute instances share the place of their GPU instance, eight at most. */
@@ -53,7 +54,7 @@ static struct place *places_of(const struct device_card *card, size_t *ret_n)
     for (size_t i = 0; i < card->n_partitions; i++) {
         const struct device_partition *p = &card->partitions[i];
         struct place at = {.sharers = 1, .from = p};
-        if (status_card_place(p, &at.start, &at.size))
+        if (mig_part_place(p->placement, &at.start, &at.size))
             *XPUSH(list, n) = at;
     }
     if (n)

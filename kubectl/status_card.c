@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/num.h"
 #include "base/xalloc.h"
 
+#include "partition/mig_part.h"
 #include "partition/vendor.h"
 #include "service/conditions.h"
 
@@ -42,37 +42,6 @@ static void add_users(const struct device_consumer *list, size_t n, bool in_use,
 }
 
 /* --- MIG --- */
-
-/* The profile of a GPU instance, by the name of a partition that may be only a part of it. */
-static unsigned profile_of(const struct mig_table *t, const char *partition, unsigned *ret_ci)
-{
-    struct mig_name name;
-    char whole[MIG_NAME_BYTES];
-    *ret_ci = 0;
-    if (!partition || mig_name_parse(partition, &name, NULL) < 0)
-        return MIG_NO_PROFILE;
-    *ret_ci = name.ci_slices;
-    name.ci_slices = 0;
-    mig_name_format(&name, whole);
-    for (unsigned i = 0; i < t->n_profiles; i++)
-        if (strcmp(t->profiles[i].name, whole) == 0)
-            return i;
-    return MIG_NO_PROFILE;
-}
-
-bool status_card_place(const struct device_partition *p, unsigned *ret_start, unsigned *ret_size)
-{
-    int64_t start;
-    int64_t size;
-    const char *colon = p->placement ? strchr(p->placement, ':') : NULL;
-    auto_free char *first = colon ? xstrndup(p->placement, (size_t)(colon - p->placement)) : NULL;
-    if (!colon || num_parse(first, 0, MIG_MAX_MEMORY_SLICES - 1, &start, NULL) < 0 ||
-        num_parse(colon + 1, 1, MIG_MAX_MEMORY_SLICES - start, &size, NULL) < 0)
-        return false;
-    *ret_start = (unsigned)start;
-    *ret_size = (unsigned)size;
-    return true;
-}
 
 static struct mig_instance *instance_of(struct mig_state *s, unsigned gi_id)
 {
@@ -109,12 +78,12 @@ static void read_instance(const struct device_partition *p, struct gpu_card *ret
     unsigned start;
     unsigned size;
     unsigned ci_slices;
-    if (!status_card_place(p, &start, &size))
+    if (!mig_part_place(p->placement, &start, &size))
         return;
     struct mig_instance *in = instance_of(&ret->state, (unsigned)p->gi_id);
     if (!in)
         return;
-    in->profile = profile_of(&ret->mig, p->profile, &ci_slices);
+    in->profile = mig_part_profile(&ret->mig, p->profile, &ci_slices);
     in->start = start;
     in->size = size;
     in->in_use |= p->in_use;

@@ -15,6 +15,3 @@
  * gpu_card_done. */
 void status_card_read(const struct device_card *from, const struct mig_table *table,
                       struct gpu_card *ret);
-
-/* Where a partition lies, in memory slices. False: nowhere on a card. */
-bool status_card_place(const struct device_partition *p, unsigned *ret_start, unsigned *ret_size);

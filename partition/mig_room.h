@@ -3,10 +3,10 @@
 
 #include "partition/mig.h"
 
-/* What still fits on a card beside the instances that must stay. */
+/* The room on a card beside the instances that must stay. */
 struct mig_room {
-    const struct mig_profile
-        *largest; /* by memory, then by compute; NULL: none fits. Borrowed from the table */
+    /* The largest profile that fits, by memory, then by compute; NULL: none. Borrowed from the table. */
+    const struct mig_profile *largest;
     unsigned memory_slices; /* those that no instance covers */
 };
 

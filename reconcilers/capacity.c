@@ -94,7 +94,7 @@ static void publish(struct tally *t, struct metric *family, size_t n_labels)
 
 enum { CAPACITY, GRANTED, FREE, CARDS, MEMORY, MEMORY_FREE, MEMORY_LARGEST, FAMILIES };
 
-/* What one node's containers have of one resource. */
+/* The number of one resource that one node's containers have. */
 struct held {
     char name[RESOURCE_NAME_BYTES];
     int64_t n;

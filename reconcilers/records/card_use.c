@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/num.h"
 #include "base/xalloc.h"
 
+#include "partition/mig_part.h"
 #include "partition/mig_room.h"
 #include "partition/sgpu.h"
 
@@ -79,30 +79,6 @@ static void read_grants(const struct device_card *c, struct card_use *u)
 
 /* --- What is left --- */
 
-/* "start:size". */
-static bool read_placement(const char *text, unsigned *ret_start, unsigned *ret_size)
-{
-    const char *colon = text ? strchr(text, ':') : NULL;
-    int64_t start, size;
-    if (!colon)
-        return false;
-    auto_free char *head = xasprintf("%.*s", (int)(colon - text), text);
-    if (num_parse(head, 0, MIG_MAX_MEMORY_SLICES, &start, NULL) < 0 ||
-        num_parse(colon + 1, 1, MIG_MAX_MEMORY_SLICES, &size, NULL) < 0)
-        return false;
-    *ret_start = (unsigned)start;
-    *ret_size = (unsigned)size;
-    return true;
-}
-
-static unsigned profile_of(const struct mig_table *t, const char *name)
-{
-    struct mig_wants wants = {0};
-    const struct mig_request one = {.profile = name, .count = 1};
-    bool known = name && mig_resolve(t, &one, 1, &wants, NULL) == 0 && wants.n == 1;
-    return known ? wants.items[0].profile : MIG_NO_PROFILE;
-}
-
 /* The instances that must stay: those in use, and those that are ill. False: there is one that
  * cannot be read. */
 static bool read_kept(const struct device_card *c, const struct mig_table *t, struct mig_state *ret)
@@ -112,7 +88,7 @@ static bool read_kept(const struct device_card *c, const struct mig_table *t, st
         struct mig_instance kept = {.gi_id = (unsigned)p->gi_id};
         if (!p->in_use && !p->has_unhealthy)
             continue;
-        if (!read_placement(p->placement, &kept.start, &kept.size))
+        if (!mig_part_place(p->placement, &kept.start, &kept.size))
             return false;
         bool again = false; /* another compute instance of one GPU instance */
         for (unsigned k = 0; k < ret->n; k++)
@@ -121,7 +97,7 @@ static bool read_kept(const struct device_card *c, const struct mig_table *t, st
             continue;
         if (ret->n == MIG_MAX_INSTANCES)
             return false;
-        kept.profile = profile_of(t, p->profile);
+        kept.profile = mig_part_profile(t, p->profile, &(unsigned){0});
         ret->items[ret->n++] = kept;
     }
     return true;
@@ -142,7 +118,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Of shares and slices, with `total` for all of them and no more than `most` of them. */
+/* The room for shares, or for slices: `total` is for all of them, and there are `most` at most. */
 static void read_quotas(const struct device_card *c, int64_t total, int64_t most,
                         struct card_use *u)
 {

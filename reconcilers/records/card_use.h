@@ -8,8 +8,8 @@
 #include "partition/mig.h"
 
 /*
- * What of a card is given out, and how much is left: the part of a card's record that
- * reconcilers/capacity.c counts.
+ * The use of a card, how much of it is given out and how much is left: the part of a card's record
+ * that reconcilers/capacity.c counts.
  */
 struct card_use {
     /* Containers with the card or a part of it, by namespace and profile: "team-a/1g.10gb";
