@@ -15,7 +15,7 @@ enum { MAX_FLIGHTS = 256, RING = 64, DEPTH_MIN = 1, DEPTH_FIRST = 2 };
 
 #define IN_FLIGHT_NS (3 * MONO_MS / 2)
 #define GIVE_UP_NS   (50 * MONO_MS)
-#define PAUSE_MAX_NS (20 * MONO_MS)
+#define HOLD_MAX_NS  (20 * MONO_MS)
 
 /* cuEventCreate: without times. */
 enum { EVENT_FLAGS = 2 };
@@ -27,10 +27,10 @@ struct flight {
     unsigned int given; /* events recorded */
     unsigned int done;  /* of these, as seen last */
     unsigned int depth;
-    uint64_t piece_ns;  /* how long one takes, as seen lately */
-    uint64_t least_ns;  /* ... and the shortest of the last ones */
-    uint64_t paused_ns; /* after the last wait */
-    /* When the card had done a piece, and which; 0: not known, or it had nothing to do since. */
+    uint64_t piece_ns; /* how long one takes, as seen lately */
+    uint64_t least_ns; /* ... and the shortest of the last ones */
+    /* When the card had done the piece with this number, or had nothing to do, and began the next; 0: not
+     * known. */
     uint64_t seen_ns;
     unsigned int seen;
     CUevent stuck; /* was waited for too long; NULL: none */
@@ -116,7 +116,7 @@ static struct flight *find_or_add(int card, CUcontext context, struct stream_key
     f->card = card;
     f->given = f->done = 0;
     f->depth = DEPTH_FIRST;
-    f->piece_ns = f->least_ns = f->paused_ns = f->seen_ns = 0;
+    f->piece_ns = f->least_ns = f->seen_ns = 0;
     f->stuck = NULL;
     return f;
 }
@@ -139,26 +139,45 @@ static struct flight_bound bound_of(struct flight *f)
         return (struct flight_bound){0};
     f->stuck = NULL;
     unsigned int oldest = f->given - 1 - f->depth;
-    return (struct flight_bound){.oldest = f->ring[oldest % RING],
-                                 .before = f->ring[(f->given - 2) % RING],
-                                 .number = oldest};
+    return (struct flight_bound){.oldest = f->ring[oldest % RING], .number = oldest};
 }
 
-/* It was waited for, so that the card has done it just now. */
+/* How long each took of those after the one that was seen, up to this one, which is just done; 0: not
+ * known. */
+static uint64_t took(const struct flight *f, unsigned int number, uint64_t now)
+{
+    unsigned int n = number - f->seen;
+    return f->seen_ns == 0 || n == 0 || n > RING ? 0 : (now - f->seen_ns) / n;
+}
+
+static void see(struct flight *f, unsigned int number, uint64_t now)
+{
+    f->seen = number;
+    f->seen_ns = now;
+}
+
+/* The card has done it just now. */
 static void measure(struct flight *f, unsigned int number)
 {
-    uint64_t now = mono_ns(), since = f->seen_ns;
-    unsigned int n = number - f->seen;
-    f->seen_ns = now;
-    f->seen = number;
-    if (since == 0 || n == 0 || n > RING)
+    uint64_t now = mono_ns(), each = took(f, number, now);
+    see(f, number, now);
+    if (each == 0)
         return;
-    uint64_t took = (now - since) / n;
     uint64_t least = f->least_ns + f->least_ns / 8;
-    f->piece_ns = f->piece_ns != 0 ? (f->piece_ns * 3 + took) / 4 : took;
-    f->least_ns = least != 0 && least < took ? least : took;
+    f->piece_ns = f->piece_ns != 0 ? (f->piece_ns * 3 + each) / 4 : each;
+    f->least_ns = least != 0 && least < each ? least : each;
     uint64_t depth = IN_FLIGHT_NS / (f->piece_ns != 0 ? f->piece_ns : 1);
     f->depth = (unsigned int)(depth < DEPTH_MIN ? DEPTH_MIN : depth >= RING ? RING - 1 : depth);
+}
+
+/* The next piece begins as soon as it is given. Those before took no longer than until now: who held
+ * one back for too long does not do so again. */
+static void note_rest(struct flight *f)
+{
+    uint64_t now = mono_ns(), most = took(f, f->given - 1, now);
+    if (most != 0 && most < f->least_ns)
+        f->least_ns = most;
+    see(f, f->given - 1, now);
 }
 
 /* --- For who gives work --- */
@@ -169,6 +188,8 @@ struct flight_bound flight_add(int card, CUcontext context, CUstream stream)
     lock();
     struct flight *f = find_or_add(card, context, stream_key(stream));
     struct flight_bound b = {0};
+    if (f != NULL && is_past(f))
+        note_rest(f);
     if (f != NULL && record(f))
         b = bound_of(f);
     unlock();
@@ -193,45 +214,41 @@ static enum wait_end wait_for(CUevent event, bool (*goes_on)(int card), int card
     return WAIT_STOPPED;
 }
 
-/* With long pieces the card has just begun one, and none has to wait behind it yet: the program is
- * ahead by its wait and its last pause. Whoever wants the card meanwhile waits for one piece, not
- * two. The piece that it has begun may be as short as the shortest. */
-static uint64_t pause_of(const struct flight *f, uint64_t waited)
-{
-    uint64_t ahead = waited + f->paused_ns;
-    uint64_t part = (ahead < f->least_ns ? ahead : f->least_ns) * 3 / 4;
-    if (f->depth > DEPTH_MIN)
-        return 0;
-    return part < PAUSE_MAX_NS ? part : PAUSE_MAX_NS;
-}
-
-/* Returns how long the program is to pause. */
-static uint64_t note_end(struct flight *f, const struct flight_bound *b, enum wait_end end,
-                         uint64_t waited)
-{
-    f->stuck = end == WAIT_STUCK ? b->oldest : NULL;
-    if (end == WAIT_DONE)
-        measure(f, b->number);
-    else if (end != WAIT_WAS_DONE || is_done(b->before))
-        f->seen_ns = 0;
-    f->paused_ns = end == WAIT_DONE ? pause_of(f, waited) : 0;
-    return f->paused_ns;
-}
-
 void flight_wait(CUcontext context, CUstream stream, const struct flight_bound *b,
                  bool (*goes_on)(int card), int card)
 {
     int mode = streams_relax();
-    uint64_t began = mono_ns(), pause = 0;
     enum wait_end end = wait_for(b->oldest, goes_on, card);
     lock();
     struct flight *f = find(context, stream_key(stream));
     if (f != NULL)
-        pause = note_end(f, b, end, mono_ns() - began);
+        f->stuck = end == WAIT_STUCK ? b->oldest : NULL;
+    if (f != NULL && end == WAIT_DONE)
+        measure(f, b->number);
     unlock();
-    if (pause >= RAW_LOOK_NS && goes_on(card))
-        raw_sleep(pause);
     streams_tighten(mode);
+}
+
+/* With long pieces: it is the last one that was given. */
+static bool is_one_begun(const struct flight *f)
+{
+    return f->depth == DEPTH_MIN && f->seen_ns != 0 && f->seen + 2 == f->given;
+}
+
+/* The piece that the card has begun may be as short as the shortest. */
+uint64_t flight_early(CUcontext context, CUstream stream)
+{
+    int mode = streams_relax();
+    uint64_t now = mono_ns(), until = 0;
+    lock();
+    struct flight *f = find(context, stream_key(stream));
+    if (f != NULL && is_one_begun(f) && !is_past(f)) {
+        uint64_t part = f->least_ns * 3 / 4;
+        until = f->seen_ns + (part < HOLD_MAX_NS ? part : HOLD_MAX_NS);
+    }
+    unlock();
+    streams_tighten(mode);
+    return until > now ? until - now : 0;
 }
 
 /* --- For who answers the agent --- */
@@ -245,18 +262,28 @@ static bool are_threads_done(CUcontext current)
     return true;
 }
 
-/* The streams are asked, and who has given the last piece in a stream of its own thread's. */
-static bool is_context_done(CUcontext context, void *arg)
+static void note_ends(CUcontext current, enum flight_look look)
 {
-    (void)arg;
-    return also.cuCtxSetCurrent(context) != CUDA_SUCCESS ||
-           (streams_are_done(context) && are_threads_done(context));
+    for (unsigned int i = 0; i < reach && look != FLIGHT_LOOK; i++) {
+        struct flight *f = &flights[i];
+        if (f->context == current && f->done != f->given && is_past(f) && look == FLIGHT_LOOK_AGAIN)
+            measure(f, f->given - 1);
+    }
 }
 
-bool flight_is_empty(int card)
+/* The streams are asked, and who has given the last piece in a stream of its own thread's. */
+static bool is_context_done(CUcontext context, void *look)
+{
+    if (also.cuCtxSetCurrent(context) != CUDA_SUCCESS)
+        return true;
+    note_ends(context, *(const enum flight_look *)look);
+    return streams_are_done(context) && are_threads_done(context);
+}
+
+bool flight_is_empty(int card, enum flight_look look)
 {
     lock();
-    bool empty = live_contexts_all(card, is_context_done, /* arg= */ NULL);
+    bool empty = live_contexts_all(card, is_context_done, &look);
     (void)also.cuCtxSetCurrent(NULL);
     unlock();
     return empty;

@@ -4,7 +4,8 @@
  * done, and bounded, so that this is soon after the gate is closed. An event follows each piece; who
  * gives one more waits for an older one. How many may be in flight comes from how long they take: as
  * many as a card does in a millisecond and a half, at least one beside the one that is given, so that
- * it stays busy; of long pieces that one is given when the other is nearly done.
+ * it stays busy; of long pieces that one is held back until the other is nearly done, so that whoever
+ * wants the card meanwhile waits for one, not two.
  *
  * Nothing here waits in the driver: work that never ends, or that waits for the program itself,
  * holds nobody but who gave it.
@@ -15,13 +16,14 @@
 
 #include "limiter/cuda_abi.h"
 
-/* The events of the piece to wait for before the next one is given, and of the one that was given
- * before the last. */
+/* The piece to wait for before the next one is given. */
 struct flight_bound {
-    CUevent oldest, before; /* NULL: there is nothing to wait for */
-    unsigned int number;    /* of the oldest */
+    CUevent oldest; /* NULL: there is nothing to wait for */
+    unsigned int number;
 };
 
+/* How long the next piece is to be held back, in nanoseconds. */
+uint64_t flight_early(CUcontext context, CUstream stream);
 /* After a piece of work was given. */
 struct flight_bound flight_add(int card, CUcontext context, CUstream stream);
 /* Waits for the oldest while goes_on says so, and not for ever: a stream that waits for its own program
@@ -29,9 +31,13 @@ struct flight_bound flight_add(int card, CUcontext context, CUstream stream);
 void flight_wait(CUcontext context, CUstream stream, const struct flight_bound *b,
                  bool (*goes_on)(int card), int card);
 
+/* While nothing more is given it is learned from the looks how long pieces take, of which a turn may
+ * have room for one or none. What is done at the first look may have been so for long. */
+enum flight_look { FLIGHT_LOOK, FLIGHT_LOOK_FIRST, FLIGHT_LOOK_AGAIN };
+
 /* True when all work of the card's contexts has been done, as far as their streams are known. The
  * calling thread's context is another one afterwards. */
-bool flight_is_empty(int card);
+bool flight_is_empty(int card, enum flight_look look);
 
 /* The context is about to end, and its events with it. */
 void flight_end_context(CUcontext context);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -214,6 +215,22 @@ static uint32_t pass(int card)
     return gate;
 }
 
+static bool is_bounded(int card)
+{
+    return gate_state(card).gate == GATE_TURN;
+}
+
+/* The process is not taken for idle meanwhile. */
+static void hold(const struct gate_pass *g)
+{
+    uint64_t early = is_bounded(g->card) ? flight_early(g->context, g->stream) : 0;
+    if (early < RAW_LOOK_NS)
+        return;
+    add(&cards[g->card].waiting, 1);
+    raw_sleep(early);
+    add(&cards[g->card].waiting, UINT32_MAX);
+}
+
 void gate_enter(struct gate_pass *g, CUstream stream)
 {
     struct here here;
@@ -223,15 +240,11 @@ void gate_enter(struct gate_pass *g, CUstream stream)
         g->card = here.card;
         g->context = here.context;
         gate_serve(g->card);
+        hold(g);
         g->bounded = pass(g->card) != GATE_OPEN;
         add(&cards[g->card].launches, 1);
     }
     errno = saved;
-}
-
-static bool is_bounded(int card)
-{
-    return gate_state(card).gate == GATE_TURN;
 }
 
 /* Work counts as entering only until the card has it: a thread that waits here, for older work, holds
@@ -267,7 +280,9 @@ static bool drain(int card, uint32_t turn)
     uint64_t look = RAW_LOOK_NS;
     while ((entering = load(&cards[card].entering)) != 0 && is_turn(card, turn))
         wait_for_change(&cards[card].entering, entering, &short_time);
-    while (is_turn(card, turn) && !flight_is_empty(card)) {
+    enum flight_look which = FLIGHT_LOOK_FIRST;
+    while (is_turn(card, turn) && !flight_is_empty(card, which)) {
+        which = FLIGHT_LOOK_AGAIN;
         raw_look(&look);
     }
     return is_turn(card, turn);
@@ -362,7 +377,8 @@ static bool watch_closed(struct server *s, uint32_t turn)
 
 static bool has_work(struct server *s)
 {
-    return has_launched(s) || load(&cards[s->card].entering) != 0 || !flight_is_empty(s->card);
+    return has_launched(s) || load(&cards[s->card].entering) != 0 ||
+           !flight_is_empty(s->card, FLIGHT_LOOK);
 }
 
 /* It is noted before one looks again: who launches meanwhile either is seen here, or sees it and
@@ -404,6 +420,8 @@ static void *serve(void *card)
 {
     struct server s = {.card = (int)(intptr_t)card, .answered = NO_TURN, .returned = NO_TURN};
     (void)share_tell(SHARE_SERVES, s.card, /* turn= */ 0);
+    /* Looks at the card are 20 microseconds apart, and the kernel's usual slack is 50. */
+    (void)prctl(PR_SET_TIMERSLACK, 1);
     /* A capture in another thread is not ended by what this one asks. */
     int relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
     (void)also.cuThreadExchangeStreamCaptureMode(&relaxed);

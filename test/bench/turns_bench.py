@@ -71,6 +71,10 @@ def parts(printed, us):
     return had
 
 
+def feeding(us):
+    return ["feed", SECONDS, us]
+
+
 def spinning(us):
     return ["spin", SECONDS, us]
 
@@ -87,17 +91,17 @@ def turns():
     with tempfile.TemporaryDirectory() as name:
         machine = Machine(Path(name))
         for us in (100, 1000, 5000):
-            measure_parts(machine, us)
+            measure_parts(machine, us, f"kernels of {us / 1000:g} ms", feeding(us))
+        measure_parts(machine, 100, "the same of 0.1 ms, by programs that wait for each eight", spinning(100))
         measure_alone(machine)
         measure_priority(machine)
     measure_agent()
 
 
-def measure_parts(machine, us):
-    what = f"kernels of {us / 1000:g} ms"
-    plain = sum(parts(machine.runs(([], spinning(us)), ([], spinning(us))), us))
+def measure_parts(machine, us, what, words):
+    plain = sum(parts(machine.runs(([], words), ([], words)), us))
     with machine.shares("30 lent", "70 lent") as (first, second):
-        small, large = parts(machine.runs((first, spinning(us)), (second, spinning(us))), us)
+        small, large = parts(machine.runs((first, words), (second, words)), us)
     show("turns", f"{what}: 30 and 70 percent", f"{100 * small / (small + large):.1f} / {100 * large / (small + large):.1f} %", "± 5")
     show("turns", f"{what}: busy, of what plain time slices are", f"{100 * (small + large) / plain:.1f} %", "95")
 

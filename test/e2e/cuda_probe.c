@@ -5,8 +5,10 @@
  *
  *    info          "total MIB free MIB" of the first card
  *    alloc MIB     "alloc MIB CODE", and keeps it
- *    spin S US     keeps the first card busy for S seconds with kernels of US microseconds; at each tenth
- *                  of a second "spun MS N": how many were done until then, at MS of the steady clock
+ *    spin S US     has the first card run kernels of US microseconds for S seconds, and waits for each
+ *                  eight, so that the card rests for a moment; at each tenth of a second "spun MS N": how
+ *                  many were done until then, at MS of the steady clock
+ *    feed S US     the same, and gives the card the next eight first, so that it never rests
  *    pair S US     the same with a kernel on each of the first two cards at a time, both of which are
  *                  waited for, as those of a collective do
  *    second S US   as spin, on the second card
@@ -86,24 +88,38 @@ static CUresult load(CUfunction *ret)
     return rc == CUDA_SUCCESS ? cuModuleGetFunction(ret, module, "spin_ns") : rc;
 }
 
-/* Some at a time, so that the card has always one to do. */
-static CUresult spin_some(CUfunction spin, unsigned long ns)
+enum { SOME = 8, MAX_AHEAD = 2 };
+
+static CUresult give_some(CUfunction spin, unsigned long ns, CUevent after)
 {
     void *params[] = {&ns, NULL};
     CUresult rc = CUDA_SUCCESS;
-    for (int i = 0; i < 8 && rc == CUDA_SUCCESS; i++)
+    for (int i = 0; i < SOME && rc == CUDA_SUCCESS; i++)
         rc = cuLaunchKernel(spin, BLOCKS, 1, 1, 1, 1, 1, 0, NULL, params, NULL);
-    return rc == CUDA_SUCCESS ? cuCtxSynchronize() : rc;
+    return rc == CUDA_SUCCESS ? cuEventRecord(after, NULL) : rc;
 }
 
-static void spin(const char *seconds, const char *us)
+static CUresult load_with(CUfunction *ret, CUevent events[MAX_AHEAD])
+{
+    CUresult rc = load(ret);
+    for (int i = 0; i < MAX_AHEAD && rc == CUDA_SUCCESS; i++)
+        rc = cuEventCreate(&events[i], 0);
+    return rc;
+}
+
+/* So many eights are on the card before one waits for the first of them. */
+static void spin(const char *seconds, const char *us, int ahead)
 {
     CUfunction function = NULL;
+    CUevent events[MAX_AHEAD];
     long end = now_ms() + strtol(seconds, NULL, 10) * 1000, next = now_ms(), n = 0;
-    CUresult rc = load(&function);
-    while (rc == CUDA_SUCCESS && now_ms() < end) {
-        rc = spin_some(function, strtoul(us, NULL, 10) * 1000);
-        n += 8;
+    CUresult rc = load_with(&function, events);
+    for (int given = 1; rc == CUDA_SUCCESS && now_ms() < end; given++) {
+        rc = give_some(function, strtoul(us, NULL, 10) * 1000, events[given % ahead]);
+        if (given < ahead)
+            continue;
+        rc = rc == CUDA_SUCCESS ? cuEventSynchronize(events[(given + 1) % ahead]) : rc;
+        n += SOME;
         if (now_ms() < next)
             continue;
         (void)printf("spun %ld %ld\n", now_ms(), n);
@@ -205,11 +221,14 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "alloc") == 0 && i + 1 < argc)
             allocate(argv[++i]);
         else if (strcmp(argv[i], "spin") == 0 && i + 2 < argc) {
-            spin(argv[i + 1], argv[i + 2]);
+            spin(argv[i + 1], argv[i + 2], /* ahead= */ 1);
+            i += 2;
+        } else if (strcmp(argv[i], "feed") == 0 && i + 2 < argc) {
+            spin(argv[i + 1], argv[i + 2], MAX_AHEAD);
             i += 2;
         } else if (strcmp(argv[i], "second") == 0 && i + 2 < argc) {
             if (enter(1) == CUDA_SUCCESS)
-                spin(argv[i + 1], argv[i + 2]);
+                spin(argv[i + 1], argv[i + 2], /* ahead= */ 1);
             i += 2;
         } else if (strcmp(argv[i], "pair") == 0 && i + 2 < argc) {
             pair(argv[i + 1], argv[i + 2]);

@@ -12,6 +12,7 @@ from container import BUILT, ROOT, TURN, Container
 
 PROBE = ROOT / "test/e2e/cuda_probe.c"
 SPUN = re.compile(r"spun (\d+) (\d+)\n")
+BEAT = re.compile(r"beat \d+ (\d+) ")
 
 
 @pytest.fixture(scope="session")
@@ -174,6 +175,14 @@ def test_high_priority_has_the_card_first_and_low_what_is_left_and_a_little(host
     one = host((0, "lent"), (100, "low"))
     had = parts([one.spins(0, 8), one.spins(1, 8)])
     assert 0.2 < had[1] < 5, "a turn of 10 ms in a second"
+
+
+def test_high_priority_waits_for_one_kernel_of_low_priority_not_for_two(host):
+    one = host((0, "lent"), (0, "low"))
+    low, high = one.spins(1, 8, us=12000, word="feed"), one.spins(0, 6, word="beat")
+    low.reaches(1)
+    median = next(int(found[1]) for line in iter(high.reads, "") if (found := BEAT.match(line)))
+    assert median < 12000, "7 ms, or 19 where the next kernel is behind the first"
 
 
 def test_low_priority_has_all_of_it_while_nobody_else_wants_it(host):
