@@ -7,6 +7,7 @@
 #include "kubectl/cards_text.h"
 #include "kubectl/command.h"
 #include "kubectl/findings.h"
+#include "reconcilers/records/node_record.h"
 #include "service/resources.h"
 
 /* One node's text or document, made as soon as its Device was read: a large cluster's Devices do not
@@ -33,16 +34,8 @@ static int read_node(const json_t *obj, void **ret, struct err *e)
 {
     (void)e;
     struct node_note *n = xmalloc(sizeof(*n));
-    size_t i;
-    json_t *condition;
     n->cordoned = json_is_true(JX_AT(obj, "spec", "unschedulable"));
-    n->unready = true;
-    json_array_foreach(JX_AT(obj, "status", "conditions"), i, condition) {
-        const char *type = JX_STR_AT(condition, "type");
-        const char *status = JX_STR_AT(condition, "status");
-        if (type && status && strcmp(type, "Ready") == 0)
-            n->unready = strcmp(status, "True") != 0;
-    }
+    n->unready = !records_node_is_ready(obj);
     *ret = n;
     return 0;
 }
