@@ -11,7 +11,7 @@
 /* The commands, the cluster and the outputs that they are given, and their exit statuses. */
 
 /* As kubectl diff has it: 1 is the error, so that scripts tell it from a difference. */
-enum command_exit { COMMAND_OK = 0, COMMAND_FAILED = 1, COMMAND_CHANGES = 2 };
+enum command_exit { COMMAND_OK = 0, COMMAND_FAILED = 1, COMMAND_CHANGES = 2 /* or findings */ };
 
 enum command_output { OUTPUT_TEXT, OUTPUT_JSON, OUTPUT_YAML };
 
@@ -21,6 +21,7 @@ struct command {
     const char *server; /* for messages */
     struct screen screen;
     enum command_output output;
+    int64_t now_ms; /* wall clock, for what has lasted long */
     FILE *out, *err;
 };
 
@@ -44,3 +45,5 @@ int command_plan(const struct command *c, const char *path);
 int command_why(const struct command *c, const char *ns, const char *pod);
 /* `kubectl cleave`: the cards of all nodes, or of one. node NULL: all. */
 int command_cards(const struct command *c, const char *node);
+/* `kubectl cleave doctor`: what is not right in the cluster, with remedies. */
+int command_doctor(const struct command *c);

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-static const char *const verbs[] = {"plan", "version", "why", NULL};
+static const char *const verbs[] = {"doctor", "plan", "version", "why", NULL};
 static const char *const formats[] = {"json", "yaml", NULL};
 static const char *const none[] = {NULL};
 
@@ -13,6 +13,7 @@ static const struct {
     const char *flags[8];
 } flags[] = {
     {"", {"--context", "--help", "--kubeconfig", "--node", "--output", NULL}},
+    {"doctor", {"--context", "--help", "--kubeconfig", "--output", NULL}},
     {"plan", {"--context", "--filename", "--help", "--kubeconfig", "--output", NULL}},
     {"why", {"--context", "--help", "--kubeconfig", "--namespace", "--output", NULL}},
 };

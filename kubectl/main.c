@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/options.h"
 #include "base/xalloc.h"
 
@@ -63,6 +64,7 @@ static int connect_to(const struct flags *f, struct session *ret, struct command
     c->scope = ret->scope;
     c->server = ret->config.server;
     c->screen = screen_behind(STDOUT_FILENO, environ);
+    c->now_ms = clock_wall_ms(clock_real());
     c->out = stdout;
     c->err = stderr;
     return 0;
@@ -94,6 +96,7 @@ static int run_cards(int argc, char **argv)
         options_help("kubectl cleave [--node NAME] [-o json|yaml]\n"
                      "       kubectl cleave plan -f FILE [-o json|yaml]\n"
                      "       kubectl cleave why POD [-n NAMESPACE] [-o json|yaml]\n"
+                     "       kubectl cleave doctor [-o json|yaml]\n"
                      "       kubectl cleave version",
                      "Shows the cluster's GPUs by node: how each card is cut or shared, which pods "
                      "have what,\nand what is free. Changes nothing.",
@@ -175,6 +178,29 @@ static int run_why(int argc, char **argv)
     return command_why(&c, ns ? ns : "default", pod);
 }
 
+static int run_doctor(int argc, char **argv)
+{
+    struct flags f = {0};
+    auto_err struct err e = {0};
+    auto_session struct session s = {0};
+    struct command c = {0};
+    size_t n;
+    const struct option_def defs[] = {COMMON_OPTIONS(&f), {0}};
+    if (options_parse(defs, argc, argv, NULL, 0, &n, &e) < 0)
+        return usage_error("doctor", &e);
+    if (f.help) {
+        options_help("kubectl cleave doctor [-o json|yaml]",
+                     "Says what is not right in the cluster, and what mends it. Changes nothing.\n"
+                     "Exits with 0 if nothing was found, with 2 if something was, with 1 if it "
+                     "could not be\ntold.",
+                     defs);
+        return COMMAND_OK;
+    }
+    if (connect_to(&f, &s, &c, &e) < 0)
+        return command_fail(stderr, /* server= */ NULL, &e);
+    return command_doctor(&c);
+}
+
 static int run_version(int argc, char **argv)
 {
     (void)argc;
@@ -193,9 +219,8 @@ static const struct verb {
     const char *name;
     int (*run)(int argc, char **argv);
 } verbs[] = {
-    {"plan", run_plan},
-    {"why", run_why},
-    {"version", run_version},
+    {"plan", run_plan},           {"why", run_why},
+    {"doctor", run_doctor},       {"version", run_version},
     {"__complete", run_complete},
 };
 

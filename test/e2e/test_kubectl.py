@@ -94,6 +94,26 @@ def test_the_change_that_why_names_gives_the_pod_its_partition(rig, kubectl, cle
     assert f"{wanted} is free" in cleave("why", pod).stdout
 
 
+def test_the_doctor_finds_what_is_wrong_and_not_what_was_mended(rig, kubectl, cleave):
+    def findings():
+        """Of this test's objects: others stand in the same cluster."""
+        told = cleave("doctor", "-o", "json")
+        assert told.returncode in (0, 2), told.stderr
+        return [(f["kind"], f["name"], f["reason"]) for f in json.loads(told.stdout)["findings"] if f.get("name", "").startswith(rig.id)]
+
+    rig.controller()
+    node = rig.node({"h100-80": 1})
+    profile = f"{rig.id}-p"
+    kubectl.apply(profile_of(rig, {"7g.80gb": 2}))
+    rig.objects.append(f"/apis/gpu.cleave.dev/v1alpha1/gpuprofiles/{profile}")
+    wait_for(lambda: ("GPUProfile", profile, "Infeasible") in findings(), 30, findings)
+    shown = cleave("doctor").stdout
+    assert f"GPUProfile {profile}: Infeasible" in shown and "do    write the layout that the message names" in shown
+    kubectl.apply(profile_of(rig, {"7g.80gb": 1}))
+    node.wait_layout({"7g.80gb": 1})
+    wait_for(lambda: ("GPUProfile", profile, "Infeasible") not in findings(), 30, findings)
+
+
 def test_kubectl_completes_its_words(kubectl, release):
     path = os.pathsep.join([str(release("kubectl-cleave").parent), str(ROOT / "kubectl"), os.environ["PATH"]])
     done = subprocess.run([kubectl.program, "__complete", "cleave", "p"], capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": path})

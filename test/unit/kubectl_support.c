@@ -4,7 +4,9 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/jx.h"
+#include "base/rfc3339.h"
 #include "base/xalloc.h"
 #include "base/yaml.h"
 
@@ -125,6 +127,21 @@ void desk_pod_status(const char *name, const char *status)
     cr_assert_eq(yaml_load(yaml, strlen(yaml), &body, &e), 0, "%s", err_msg(&e));
     const struct kc_write w = {.body = body, .how = KC_MERGE};
     cr_assert_eq(kc_patch(desk_kc, scope, &t, &w, NULL, &e), 0, "%s", err_msg(&e));
+}
+
+void desk_lease(void)
+{
+    char now[RFC3339_BYTES];
+    auto_err struct err e = {0};
+    auto_json json_t *lease =
+        json_pack("{s:s, s:s, s:{s:s, s:s}, s:{s:s, s:i, s:s}}", "apiVersion",
+                  "coordination.k8s.io/v1", "kind", "Lease", "metadata", "name",
+                  "cleave-controller", "namespace", "ns", "spec", "holderIdentity", "one",
+                  "leaseDurationSeconds", 15, "renewTime",
+                  rfc3339_format_micro(clock_wall_ms(clock_real()), now));
+    const struct kc_target t = {.res = &resource_leases, .ns = "ns"};
+    cr_assert_eq(kc_create(desk_kc, scope, &t, &(struct kc_write){.body = lease}, NULL, &e), 0,
+                 "%s", err_msg(&e));
 }
 
 static void publish(const char *node, const struct device_status *st)
@@ -289,6 +306,7 @@ static struct desk_answer ask(enum command_output output,
                         .server = "https://desk",
                         .screen = {.columns = 80},
                         .output = output,
+                        .now_ms = clock_wall_ms(clock_real()),
                         .out = open_memstream(&a.out, &n_out),
                         .err = open_memstream(&a.err, &n_err)};
     a.code = run(&c, arg);
@@ -317,6 +335,17 @@ static int why_pod(const struct command *c, const char *pod)
 struct desk_answer desk_why(enum command_output output, const char *pod)
 {
     return ask(output, why_pod, pod);
+}
+
+static int doctor(const struct command *c, const char *arg)
+{
+    (void)arg;
+    return command_doctor(c);
+}
+
+struct desk_answer desk_doctor(enum command_output output)
+{
+    return ask(output, doctor, NULL);
 }
 
 void desk_answer_done(struct desk_answer *a)
