@@ -47,3 +47,5 @@ int command_why(const struct command *c, const char *ns, const char *pod);
 int command_cards(const struct command *c, const char *node);
 /* `kubectl cleave doctor`: what is not right in the cluster, with remedies. */
 int command_doctor(const struct command *c);
+/* `kubectl cleave history`: what has changed on a node, the newest first. */
+int command_history(const struct command *c, const char *node);

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-static const char *const verbs[] = {"doctor", "plan", "version", "why", NULL};
+static const char *const verbs[] = {"doctor", "history", "plan", "version", "why", NULL};
 static const char *const formats[] = {"json", "yaml", NULL};
 static const char *const none[] = {NULL};
 
@@ -14,6 +14,7 @@ static const struct {
 } flags[] = {
     {"", {"--context", "--help", "--kubeconfig", "--node", "--output", NULL}},
     {"doctor", {"--context", "--help", "--kubeconfig", "--output", NULL}},
+    {"history", {"--context", "--help", "--kubeconfig", "--output", NULL}},
     {"plan", {"--context", "--filename", "--help", "--kubeconfig", "--output", NULL}},
     {"why", {"--context", "--help", "--kubeconfig", "--namespace", "--output", NULL}},
 };

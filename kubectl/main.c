@@ -97,6 +97,7 @@ static int run_cards(int argc, char **argv)
                      "       kubectl cleave plan -f FILE [-o json|yaml]\n"
                      "       kubectl cleave why POD [-n NAMESPACE] [-o json|yaml]\n"
                      "       kubectl cleave doctor [-o json|yaml]\n"
+                     "       kubectl cleave history NODE [-o json|yaml]\n"
                      "       kubectl cleave version",
                      "Shows the cluster's GPUs by node: how each card is cut or shared, which pods "
                      "have what,\nand what is free. Changes nothing.",
@@ -201,6 +202,33 @@ static int run_doctor(int argc, char **argv)
     return command_doctor(&c);
 }
 
+static int run_history(int argc, char **argv)
+{
+    struct flags f = {0};
+    auto_err struct err e = {0};
+    auto_session struct session s = {0};
+    struct command c = {0};
+    const char *node;
+    size_t n;
+    const struct option_def defs[] = {COMMON_OPTIONS(&f), {0}};
+    if (options_parse(defs, argc, argv, &node, 1, &n, &e) < 0)
+        return usage_error("history", &e);
+    if (f.help) {
+        options_help("kubectl cleave history NODE [-o json|yaml]",
+                     "Shows what has changed on a node and its cards, the newest first: conditions "
+                     "with the\ntimes of their last change, and Events. Changes nothing.",
+                     defs);
+        return COMMAND_OK;
+    }
+    if (n == 0) {
+        (void)err_set(&e, ERR_INVALID, "must specify the node's name");
+        return usage_error("history", &e);
+    }
+    if (connect_to(&f, &s, &c, &e) < 0)
+        return command_fail(stderr, /* server= */ NULL, &e);
+    return command_history(&c, node);
+}
+
 static int run_version(int argc, char **argv)
 {
     (void)argc;
@@ -219,9 +247,8 @@ static const struct verb {
     const char *name;
     int (*run)(int argc, char **argv);
 } verbs[] = {
-    {"plan", run_plan},           {"why", run_why},
-    {"doctor", run_doctor},       {"version", run_version},
-    {"__complete", run_complete},
+    {"plan", run_plan},       {"why", run_why},         {"doctor", run_doctor},
+    {"history", run_history}, {"version", run_version}, {"__complete", run_complete},
 };
 
 int main(int argc, char **argv)

@@ -114,6 +114,25 @@ def test_the_doctor_finds_what_is_wrong_and_not_what_was_mended(rig, kubectl, cl
     wait_for(lambda: ("GPUProfile", profile, "Infeasible") not in findings(), 30, findings)
 
 
+def test_a_nodes_history_has_its_conditions_and_events(rig, kubectl, cleave):
+    rig.controller()
+    node = rig.node({"h100-80": 1})
+    kubectl.apply(profile_of(rig, {"7g.80gb": 1}))
+    rig.objects.append(f"/apis/gpu.cleave.dev/v1alpha1/gpuprofiles/{rig.id}-p")
+    node.wait_layout({"7g.80gb": 1})
+
+    def entries():
+        told = cleave("history", node.name, "-o", "json")
+        assert told.returncode == 0, told.stderr
+        return json.loads(told.stdout)["entries"]
+
+    wanted = {("Device", "Ready is True", "Applied"), ("NVIDIA GPU 0", "Applied is True", "Applied"), ("Node", "Event", "Repartitioned")}
+    wait_for(lambda: wanted <= {(e["about"], e["what"], e["reason"]) for e in entries()}, 30, entries)
+    times = [e["at"] for e in entries()]
+    assert times == sorted(times, reverse=True)
+    assert "Node  Event: Repartitioned" in cleave("history", node.name).stdout
+
+
 def test_kubectl_completes_its_words(kubectl, release):
     path = os.pathsep.join([str(release("kubectl-cleave").parent), str(ROOT / "kubectl"), os.environ["PATH"]])
     done = subprocess.run([kubectl.program, "__complete", "cleave", "p"], capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": path})

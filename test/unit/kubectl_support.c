@@ -129,6 +129,21 @@ void desk_pod_status(const char *name, const char *status)
     cr_assert_eq(kc_patch(desk_kc, scope, &t, &w, NULL, &e), 0, "%s", err_msg(&e));
 }
 
+void desk_event(const char *name, const char *yaml)
+{
+    static const struct kc_resource events = {"events.k8s.io", "v1", "events", "Event", true};
+    auto_err struct err e = {0};
+    auto_json json_t *event = NULL;
+    const struct kc_target t = {.res = &events, .ns = "default"};
+    cr_assert_eq(yaml_load(yaml, strlen(yaml), &event, &e), 0, "%s", err_msg(&e));
+    auto_json json_t *head =
+        json_pack("{s:s, s:s, s:{s:s, s:s}}", "apiVersion", "events.k8s.io/v1", "kind", "Event",
+                  "metadata", "name", name, "namespace", "default");
+    (void)json_object_update(event, head);
+    cr_assert_eq(kc_create(desk_kc, scope, &t, &(struct kc_write){.body = event}, NULL, &e), 0,
+                 "%s", err_msg(&e));
+}
+
 void desk_lease(void)
 {
     char now[RFC3339_BYTES];
@@ -335,6 +350,11 @@ static int why_pod(const struct command *c, const char *pod)
 struct desk_answer desk_why(enum command_output output, const char *pod)
 {
     return ask(output, why_pod, pod);
+}
+
+struct desk_answer desk_history(enum command_output output, const char *node)
+{
+    return ask(output, command_history, node);
 }
 
 static int doctor(const struct command *c, const char *arg)
