@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/scope.h"
 
 #include "kubeclient/client.h"
@@ -21,7 +22,8 @@ struct command {
     const char *server; /* for messages */
     struct screen screen;
     enum command_output output;
-    int64_t now_ms; /* wall clock, for what has lasted long */
+    const struct clock *clock;
+    int64_t redraw_ms; /* at most one picture in this time (redraw.h) */
     FILE *out, *err;
 };
 
@@ -31,6 +33,10 @@ int command_output_of(const char *word, enum command_output *ret, struct err *e)
 int command_fail(FILE *err, const char *server, const struct err *e);
 /* Prints what could not be read. */
 void command_notes(const struct command *c, char *const *notes, size_t n);
+/* The document as -o asks. Caller frees. */
+char *command_words(const struct command *c, const json_t *document);
+/* Prints what is for stdout. COMMAND_FAILED when it cannot be written. */
+int command_put(const struct command *c, const char *text);
 /* Prints the document as -o asks. COMMAND_FAILED when it cannot be written. */
 int command_print(const struct command *c, const json_t *document);
 /* Prints the text. The same. */
@@ -45,6 +51,8 @@ int command_plan(const struct command *c, const char *path);
 int command_why(const struct command *c, const char *ns, const char *pod);
 /* `kubectl cleave`: the cards of all nodes, or of one. node NULL: all. */
 int command_cards(const struct command *c, const char *node);
+/* The same, drawn anew as they change, until the scope ends. */
+int command_cards_watch(const struct command *c, const char *node);
 /* `kubectl cleave doctor`: what is not right in the cluster, with remedies. */
 int command_doctor(const struct command *c);
 /* `kubectl cleave history`: what has changed on a node, the newest first. */

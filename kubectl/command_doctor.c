@@ -157,7 +157,7 @@ int command_doctor(const struct command *c)
 {
     auto_err struct err e = {0};
     auto_visit struct visit v = {.c = c};
-    checkup_init(&v.checkup, c->now_ms);
+    checkup_init(&v.checkup, clock_wall_ms(c->clock));
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
         if (look(&v, i, &e) < 0)
             return command_fail(c->err, c->server, &e);

@@ -12,7 +12,7 @@ static const struct {
     const char *verb; /* "": none was given */
     const char *flags[8];
 } flags[] = {
-    {"", {"--context", "--help", "--kubeconfig", "--node", "--output", NULL}},
+    {"", {"--context", "--help", "--kubeconfig", "--node", "--output", "--watch", NULL}},
     {"doctor", {"--context", "--help", "--kubeconfig", "--output", NULL}},
     {"history", {"--context", "--help", "--kubeconfig", "--output", NULL}},
     {"plan", {"--context", "--filename", "--help", "--kubeconfig", "--output", NULL}},

@@ -11,11 +11,12 @@
 #include "kubectl/command.h"
 #include "kubectl/completion.h"
 
-enum { MAX_COMPLETION_BYTES = 4096 };
+/* No eye follows more than a picture a second. */
+enum { MAX_COMPLETION_BYTES = 4096, REDRAW_MS = 1000 };
 
 struct flags {
     const char *kubeconfig, *context, *output, *node, *file, *namespace;
-    bool help;
+    bool help, watch;
 };
 
 /* The flags that all commands have. */
@@ -64,7 +65,8 @@ static int connect_to(const struct flags *f, struct session *ret, struct command
     c->scope = ret->scope;
     c->server = ret->config.server;
     c->screen = screen_behind(STDOUT_FILENO, environ);
-    c->now_ms = clock_wall_ms(clock_real());
+    c->clock = clock_real();
+    c->redraw_ms = REDRAW_MS;
     c->out = stdout;
     c->err = stderr;
     return 0;
@@ -88,12 +90,13 @@ static int run_cards(int argc, char **argv)
     size_t n;
     const struct option_def defs[] =
         {{.name = "node", .value = "NAME", .text = &f.node, .help = "only the cards of this node"},
+         {.name = "watch", .letter = 'w', .on = &f.watch, .help = "draw them anew as they change"},
          COMMON_OPTIONS(&f),
          {0}};
     if (options_parse(defs, argc, argv, NULL, 0, &n, &e) < 0)
         return usage_error("", &e);
     if (f.help) {
-        options_help("kubectl cleave [--node NAME] [-o json|yaml]\n"
+        options_help("kubectl cleave [--node NAME] [-w] [-o json|yaml]\n"
                      "       kubectl cleave plan -f FILE [-o json|yaml]\n"
                      "       kubectl cleave why POD [-n NAMESPACE] [-o json|yaml]\n"
                      "       kubectl cleave doctor [-o json|yaml]\n"
@@ -106,7 +109,7 @@ static int run_cards(int argc, char **argv)
     }
     if (connect_to(&f, &s, &c, &e) < 0)
         return command_fail(stderr, /* server= */ NULL, &e);
-    return command_cards(&c, f.node);
+    return f.watch ? command_cards_watch(&c, f.node) : command_cards(&c, f.node);
 }
 
 static int run_plan(int argc, char **argv)

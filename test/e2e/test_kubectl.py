@@ -3,7 +3,9 @@
 
 import json
 import os
+import signal
 import subprocess
+import threading
 from collections import Counter
 
 import pytest
@@ -16,11 +18,18 @@ def cleave(kubectl, release, cluster):
     """cleave("plan", "-f", "-", input=...): how it ended, with what it printed."""
     folder = release("kubectl-cleave").parent
 
-    def run(*words, input="", kubeconfig=kubectl.kubeconfig):
-        path = f"{folder}{os.pathsep}{os.environ['PATH']}"
-        command = [kubectl.program, "cleave", *map(str, words), "--kubeconfig", kubeconfig]
-        return subprocess.run(command, input=input, capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": path})
+    env = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
+    def command(words, kubeconfig):
+        return [kubectl.program, "cleave", *map(str, words), "--kubeconfig", kubeconfig]
+
+    def run(*words, input="", kubeconfig=kubectl.kubeconfig):
+        return subprocess.run(command(words, kubeconfig), input=input, capture_output=True, text=True, timeout=60, env=env)
+
+    def start(*words):
+        return subprocess.Popen(command(words, kubectl.kubeconfig), stdout=subprocess.PIPE, text=True, env=env)
+
+    run.start = start
     return run
 
 
@@ -73,6 +82,23 @@ def test_cards_are_shown_as_they_stand(rig, kubectl, cleave):
     assert shown.returncode == 0 and "\x1b" not in shown.stdout
     assert max(map(len, shown.stdout.splitlines())) <= 80
     assert "free  2x 1g.10gb, 1x 3g.40gb" in shown.stdout
+
+
+def test_cards_are_drawn_anew_as_they_change_until_ctrl_c(rig, kubectl, cleave):
+    rig.controller()
+    node = rig.node({"h100-80": 1})
+    wait_for(lambda: "NVIDIA GPU 0" in cleave("--node", node.name).stdout, 30, lambda: cleave("--node", node.name).stdout)
+    with cleave.start("--node", node.name, "-w") as watching:
+        assert watching.stdout.readline().startswith(node.name)
+        kubectl.apply(profile_of(rig, {"7g.80gb": 1}))
+        rig.objects.append(f"/apis/gpu.cleave.dev/v1alpha1/gpuprofiles/{rig.id}-p")
+        # Ends with the output, if the picture never comes.
+        killer = threading.Timer(60, watching.kill)
+        killer.start()
+        assert any("free  1x 7g.80gb" in line for line in watching.stdout)
+        killer.cancel()
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(10) == -signal.SIGINT
 
 
 def test_the_change_that_why_names_gives_the_pod_its_partition(rig, kubectl, cleave):

@@ -24,11 +24,16 @@ enum { MEMORY_MIB = 81559, MAX_PARTS = 1024 };
 struct kc *desk_kc;
 static struct scope *scope;
 static const char *forbidden, *lacking;
+static unsigned n_watches;
+static bool is_terminal;
+static bool (*at_watch)(unsigned n);
 
 static int refuse(void *arg, const struct kc_call *call, struct err *e)
 {
     (void)arg;
     const char *plural = call->target->res->plural;
+    if (call->verb == KC_WATCH && !call->after && !at_watch(++n_watches))
+        scope_cancel(scope);
     if (call->verb != KC_LIST || call->after)
         return 0;
     if (forbidden && strcmp(forbidden, plural) == 0)
@@ -44,6 +49,8 @@ void desk_set_up(void)
     desk_kc = kc_fake_new(clock_real());
     scope = scope_new(NULL, -1);
     forbidden = lacking = NULL;
+    n_watches = 0;
+    is_terminal = false;
     kc_fake_hook(desk_kc, refuse, NULL);
 }
 
@@ -57,6 +64,11 @@ void desk_tear_down(void)
 void desk_forbid(const char *plural)
 {
     forbidden = plural;
+}
+
+void desk_terminal(void)
+{
+    is_terminal = true;
 }
 
 void desk_lack(const char *plural)
@@ -319,9 +331,9 @@ static struct desk_answer ask(enum command_output output,
     struct command c = {.kc = desk_kc,
                         .scope = scope,
                         .server = "https://desk",
-                        .screen = {.columns = 80},
+                        .screen = {.columns = 80, .in_place = is_terminal},
                         .output = output,
-                        .now_ms = clock_wall_ms(clock_real()),
+                        .clock = clock_real(),
                         .out = open_memstream(&a.out, &n_out),
                         .err = open_memstream(&a.err, &n_err)};
     a.code = run(&c, arg);
@@ -333,6 +345,12 @@ static struct desk_answer ask(enum command_output output,
 struct desk_answer desk_cards(enum command_output output, const char *node)
 {
     return ask(output, command_cards, node);
+}
+
+struct desk_answer desk_cards_watch(enum command_output output, bool (*at)(unsigned n))
+{
+    at_watch = at;
+    return ask(output, command_cards_watch, NULL);
 }
 
 struct desk_answer desk_plan(enum command_output output, const char *yaml)

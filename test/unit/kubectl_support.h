@@ -44,12 +44,17 @@ void desk_forbid(const char *plural);
 /* From now on lists of this kind find no such kind. */
 void desk_lack(const char *plural);
 
+/* From now on commands write to a terminal that obeys. */
+void desk_terminal(void);
+
 /* What a command printed, and its exit code. */
 struct desk_answer {
     char *out, *err;
     int code;
 };
 struct desk_answer desk_cards(enum command_output output, const char *node);
+/* at: called when the command begins to watch, for the n-th time; false ends it. */
+struct desk_answer desk_cards_watch(enum command_output output, bool (*at)(unsigned n));
 struct desk_answer desk_plan(enum command_output output, const char *yaml);
 /* About the pod ns/NAME. */
 struct desk_answer desk_why(enum command_output output, const char *pod);
