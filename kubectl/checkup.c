@@ -212,6 +212,7 @@ void checkup_lease(struct checkup *c, const json_t *lease)
         c->n_leaders++;
         return;
     }
+    c->n_left++;
     auto_free char *seen =
         xasprintf("nobody has renewed the Lease %s/" CHECKUP_LEASE, ns ? ns : "");
     complaints_add(&c->found, &(struct complaint){.kind = "Cluster",
@@ -227,7 +228,7 @@ static void end_leases(struct checkup *c)
         what.reason = "SeveralControllers";
         what.seen = "Leases " CHECKUP_LEASE " are kept in several namespaces";
         complaints_add(&c->found, &what);
-    } else if (c->n_leaders == 0) {
+    } else if (c->n_leaders == 0 && c->n_left == 0) {
         what.reason = "NoController";
         what.seen = "no controller leads: profiles are not followed";
         complaints_add(&c->found, &what);

@@ -15,12 +15,12 @@ struct checkup {
     json_t *nodes;    /* a set of names; true: it has cards, and no Device was seen of it */
     json_t *versions; /* of agents: how many nodes have each */
     size_t n_nodes, n_devices, n_profiles;
-    size_t n_leaders; /* Leases that are kept */
+    size_t n_leaders, n_left; /* Leases that are kept, and that nobody renews */
 };
 
-/* A change that waits for what comes by itself is worth a word after this; what the agent or the
- * controller owes within seconds after the other (the controller waits as long, silence.h). */
-enum { CHECKUP_STUCK_MS = 600000, CHECKUP_SILENT_MS = 120000 };
+/* What the agent or the controller owes within seconds is worth a word after this; the controller
+ * waits as long (reconcilers/silence.h). */
+enum { CHECKUP_SILENT_MS = 120000 };
 
 /* The name of the controller's Lease. */
 #define CHECKUP_LEASE "cleave-controller"

@@ -5,7 +5,6 @@
 
 #include "base/xalloc.h"
 
-#include "kubectl/checkup.h"
 #include "partition/vendor.h"
 #include "service/conditions.h"
 

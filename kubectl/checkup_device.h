@@ -6,6 +6,9 @@
 
 /* What an object's own status complains of. Pure. */
 
+/* A change that waits for what comes by itself is worth a word after this. */
+enum { CHECKUP_STUCK_MS = 600000 };
+
 /* Ready of any kind of ours; like: the object. Nothing while there is no such condition, and of
  * work that goes on by itself nothing before it takes long. */
 void checkup_ready(struct complaints *l, const struct complaint *like,
