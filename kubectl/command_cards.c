@@ -176,5 +176,6 @@ int command_cards_watch(const struct command *c, const char *node)
 {
     struct cards_watch cw = {.c = c, .node = node};
     const struct kc_target t = {.res = &resource_devices};
-    return redraw_run(c, &t, picture, &cw);
+    auto_free char *fields = node ? xasprintf("metadata.name=%s", node) : NULL;
+    return redraw_run(c, &t, fields, picture, &cw);
 }

@@ -21,14 +21,13 @@ static int ring(void *arg, enum kc_change change, const json_t *obj, struct err 
 }
 
 /* Waits until something has changed, or it is time to look again. */
-static int await_change(const struct command *c, const struct kc_target *t, const char *version,
-                        struct err *e)
+static int await_change(const struct command *c, const struct kc_target *t,
+                        const struct kc_watch_opts *o, struct err *e)
 {
     bool rang = false;
     auto_err struct err why = {0};
     auto_scope struct scope *s = scope_new(c->scope, LOOK_AGAIN_MS);
-    const struct kc_watch_opts o = {.resource_version = version};
-    int rc = kc_watch(c->kc, s, t, &o, ring, &rang, &why);
+    int rc = kc_watch(c->kc, s, t, o, ring, &rang, &why);
     /* Whether the server is gone for good, the next reading finds out. */
     if (rang || rc == 0 || rc == -ERR_TIMEOUT || rc == -ERR_EXPIRED || rc == -ERR_UNAVAILABLE)
         return 0;
@@ -58,7 +57,8 @@ static bool rest(const struct command *c, int64_t began_ms, int64_t took_ms)
     return scope_wait_ms(c->scope, left > 0 ? left : 0);
 }
 
-int redraw_run(const struct command *c, const struct kc_target *t, redraw_fn *fn, void *arg)
+int redraw_run(const struct command *c, const struct kc_target *t, const char *fields,
+               redraw_fn *fn, void *arg)
 {
     auto_free char *shown = NULL;
     for (;;) {
@@ -74,7 +74,8 @@ int redraw_run(const struct command *c, const struct kc_target *t, redraw_fn *fn
         }
         if (code != COMMAND_OK)
             return code;
-        if (await_change(c, t, version, &e) < 0)
+        const struct kc_watch_opts o = {.fields = fields, .resource_version = version};
+        if (await_change(c, t, &o, &e) < 0)
             return scope_is_canceled(c->scope) ? COMMAND_OK : command_fail(c->err, c->server, &e);
         if (!rest(c, began, took))
             return COMMAND_OK;

@@ -347,10 +347,11 @@ struct desk_answer desk_cards(enum command_output output, const char *node)
     return ask(output, command_cards, node);
 }
 
-struct desk_answer desk_cards_watch(enum command_output output, bool (*at)(unsigned n))
+struct desk_answer desk_cards_watch(enum command_output output, const char *node,
+                                    bool (*at)(unsigned n))
 {
     at_watch = at;
-    return ask(output, command_cards_watch, NULL);
+    return ask(output, command_cards_watch, node);
 }
 
 struct desk_answer desk_plan(enum command_output output, const char *yaml)

@@ -54,7 +54,8 @@ struct desk_answer {
 };
 struct desk_answer desk_cards(enum command_output output, const char *node);
 /* at: called when the command begins to watch, for the n-th time; false ends it. */
-struct desk_answer desk_cards_watch(enum command_output output, bool (*at)(unsigned n));
+struct desk_answer desk_cards_watch(enum command_output output, const char *node,
+                                    bool (*at)(unsigned n));
 struct desk_answer desk_plan(enum command_output output, const char *yaml);
 /* About the pod ns/NAME. */
 struct desk_answer desk_why(enum command_output output, const char *pod);
