@@ -161,6 +161,9 @@ def test_who_has_no_rights_reads_why(rig, cleave):
     bad = rig.write_kubeconfig("bad", "no-such-token")
     refused = cleave(kubeconfig=bad)
     assert refused.returncode == 1 and "You must be logged in to the server" in refused.stderr
+    for words in (["doctor"], ["history", "n1"]):  # which go on without a kind that may not be read
+        refused = cleave(*words, kubeconfig=bad)
+        assert (refused.returncode, refused.stdout) == (1, "") and "You must be logged in to the server" in refused.stderr
     away = json.loads(bad.read_text())
     away["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     bad.write_text(json.dumps(away))
