@@ -38,7 +38,7 @@ const struct remedy remedies[] = {
     {"MIGManager", "switch off the other program, as the message says", REASONS},
     {"MPSFailed", "read the daemon's log, below --mps-root on the node", REASONS},
     {"MixedVersions",
-     "let the agents' rollout end: kubectl rollout status daemonset -A "
+     "let the agents' rollout end: kubectl rollout status daemonset -n cleave-node "
      "-l app.kubernetes.io/name=cleave",
      DOCTOR},
     {"NVMLTimeout", "read dmesg on the node: its driver may hang", REASONS},
