@@ -82,7 +82,6 @@ struct policy_check *policy_check_free(struct policy_check *p)
 
 /* --- The requests --- */
 
-static const struct kc_resource leases = {"coordination.k8s.io", "v1", "leases", "Lease", true};
 static const struct kc_resource events = {"events.k8s.io", "v1", "events", "Event", true};
 
 static int create(struct policy_check *p, struct scope *s, const struct kc_target *t,
@@ -110,7 +109,7 @@ static int try_claim(struct policy_check *p, struct scope *s, struct err *e)
 
 static int try_lease(struct policy_check *p, struct scope *s, struct err *e)
 {
-    const struct kc_target t = {.res = &leases, .ns = p->o.ns};
+    const struct kc_target t = {.res = &resource_leases, .ns = p->o.ns};
     return create(p, s, &t,
                   json_pack("{s:s, s:s, s:{s:s, s:s}, s:{s:s}}", "apiVersion",
                             "coordination.k8s.io/v1", "kind", "Lease", "metadata", "name", PROBE,

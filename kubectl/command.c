@@ -5,6 +5,7 @@
 
 #include "base/auto.h"
 #include "base/jx.h"
+#include "base/xalloc.h"
 #include "base/yaml.h"
 
 #include "kubectl/failure.h"
@@ -41,7 +42,7 @@ void command_notes(const struct command *c, char *const *notes, size_t n)
     }
 }
 
-static int put(const struct command *c, const char *text)
+int command_put(const struct command *c, const char *text)
 {
     if (fputs(text, c->out) >= 0 && fflush(c->out) == 0)
         return COMMAND_OK;
@@ -49,13 +50,18 @@ static int put(const struct command *c, const char *text)
     return COMMAND_FAILED;
 }
 
+char *command_words(const struct command *c, const json_t *document)
+{
+    if (c->output == OUTPUT_YAML)
+        return yaml_dump(document);
+    auto_free char *text = json_dumps(document, JSON_INDENT(4) | JSON_PRESERVE_ORDER);
+    return xasprintf("%s\n", text ? text : "");
+}
+
 int command_print(const struct command *c, const json_t *document)
 {
-    auto_free char *text = c->output == OUTPUT_YAML
-                               ? yaml_dump(document)
-                               : json_dumps(document, JSON_INDENT(4) | JSON_PRESERVE_ORDER);
-    int code = put(c, text ? text : "");
-    return code == COMMAND_OK && c->output == OUTPUT_JSON ? put(c, "\n") : code;
+    auto_free char *text = command_words(c, document);
+    return command_put(c, text ? text : "");
 }
 
 int command_print_text(const struct command *c, const struct sb *text)
@@ -63,5 +69,5 @@ int command_print_text(const struct command *c, const struct sb *text)
     auto_err struct err e = {0};
     if (sb_check(text, &e) < 0)
         return command_fail(c->err, NULL, &e);
-    return put(c, sb_str(text));
+    return command_put(c, sb_str(text));
 }

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/scope.h"
 
 #include "kubeclient/client.h"
@@ -11,7 +12,7 @@
 /* The commands, the cluster and the outputs that they are given, and their exit statuses. */
 
 /* As kubectl diff has it: 1 is the error, so that scripts tell it from a difference. */
-enum command_exit { COMMAND_OK = 0, COMMAND_FAILED = 1, COMMAND_CHANGES = 2 };
+enum command_exit { COMMAND_OK = 0, COMMAND_FAILED = 1, COMMAND_CHANGES = 2 /* or findings */ };
 
 enum command_output { OUTPUT_TEXT, OUTPUT_JSON, OUTPUT_YAML };
 
@@ -21,6 +22,8 @@ struct command {
     const char *server; /* for messages */
     struct screen screen;
     enum command_output output;
+    const struct clock *clock;
+    int64_t redraw_ms; /* at most one picture in this time (redraw.h) */
     FILE *out, *err;
 };
 
@@ -30,6 +33,10 @@ int command_output_of(const char *word, enum command_output *ret, struct err *e)
 int command_fail(FILE *err, const char *server, const struct err *e);
 /* Prints what could not be read. */
 void command_notes(const struct command *c, char *const *notes, size_t n);
+/* The document as -o asks. Caller frees. */
+char *command_words(const struct command *c, const json_t *document);
+/* Prints what is for stdout. COMMAND_FAILED when it cannot be written. */
+int command_put(const struct command *c, const char *text);
 /* Prints the document as -o asks. COMMAND_FAILED when it cannot be written. */
 int command_print(const struct command *c, const json_t *document);
 /* Prints the text. The same. */
@@ -44,3 +51,9 @@ int command_plan(const struct command *c, const char *path);
 int command_why(const struct command *c, const char *ns, const char *pod);
 /* `kubectl cleave`: the cards of all nodes, or of one. node NULL: all. */
 int command_cards(const struct command *c, const char *node);
+/* The same, drawn anew as they change, until the scope ends. */
+int command_cards_watch(const struct command *c, const char *node);
+/* `kubectl cleave doctor`: what is not right in the cluster, with remedies. */
+int command_doctor(const struct command *c);
+/* `kubectl cleave history`: what has changed on a node, the newest first. */
+int command_history(const struct command *c, const char *node);

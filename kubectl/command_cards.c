@@ -7,6 +7,8 @@
 #include "kubectl/cards_text.h"
 #include "kubectl/command.h"
 #include "kubectl/findings.h"
+#include "kubectl/redraw.h"
+#include "reconcilers/records/node_record.h"
 #include "service/resources.h"
 
 /* One node's text or document, made as soon as its Device was read: a large cluster's Devices do not
@@ -33,16 +35,8 @@ static int read_node(const json_t *obj, void **ret, struct err *e)
 {
     (void)e;
     struct node_note *n = xmalloc(sizeof(*n));
-    size_t i;
-    json_t *condition;
     n->cordoned = json_is_true(JX_AT(obj, "spec", "unschedulable"));
-    n->unready = true;
-    json_array_foreach(JX_AT(obj, "status", "conditions"), i, condition) {
-        const char *type = JX_STR_AT(condition, "type");
-        const char *status = JX_STR_AT(condition, "status");
-        if (type && status && strcmp(type, "Ready") == 0)
-            n->unready = strcmp(status, "True") != 0;
-    }
+    n->unready = !records_node_is_ready(obj);
     *ret = n;
     return 0;
 }
@@ -90,49 +84,76 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct told *)a)->name, ((const struct told *)b)->name);
 }
 
-static int print_documents(const struct walk *w)
+static char *documents(const struct walk *w)
 {
     auto_json json_t *list = json_array();
     for (size_t i = 0; i < w->n; i++)
         (void)json_array_append(list, w->told[i].document);
     auto_json json_t *document = json_pack("{s:s, s:O}", "kind", "Cards", "nodes", list);
-    return command_print(w->c, document);
+    return command_words(w->c, document);
 }
 
-static int print_texts(const struct walk *w)
+static int texts(const struct walk *w, char **ret, struct err *e)
 {
     auto_sb struct sb text = SB_INIT(COMMAND_MAX_BYTES);
     for (size_t i = 0; i < w->n; i++)
         sb_add(&text, w->told[i].text);
-    if (w->n == 0)
-        (void)fputs("No Devices found: no node has reported its cards to Cleave.\n", w->c->err);
-    return command_print_text(w->c, &text);
+    TRY(sb_check(&text, e));
+    *ret = sb_take(&text);
+    return 0;
 }
 
-static int show(struct walk *w)
+static int read_all(struct walk *w, struct err *e)
+{
+    const struct command *c = w->c;
+    TRY(findings_read(w->f, c->kc, c->scope, &node_note_type, w->f->caches.nodes,
+                      "whether nodes are ready or cordoned is not shown", e));
+    return findings_each_device(w->f, c->kc, c->scope, walk_device, w, e);
+}
+
+static void say_what_lacks(const struct walk *w)
+{
+    command_notes(w->c, w->f->notes, w->f->n_notes);
+    if (w->n == 0 && w->c->output == OUTPUT_TEXT && !w->only)
+        (void)fputs("No Devices found: no node has reported its cards to Cleave.\n", w->c->err);
+}
+
+static int draw(struct walk *w, bool first, char **ret_text)
 {
     auto_err struct err e = {0};
     const struct command *c = w->c;
-    if (findings_read(w->f, c->kc, c->scope, &node_note_type, w->f->caches.nodes,
-                      "whether nodes are ready or cordoned is not shown", &e) < 0 ||
-        findings_each_device(w->f, c->kc, c->scope, walk_device, w, &e) < 0)
+    if (read_all(w, &e) < 0)
         return command_fail(c->err, c->server, &e);
-    command_notes(c, w->f->notes, w->f->n_notes);
+    if (first)
+        say_what_lacks(w);
     if (w->only && w->n == 0) {
         (void)err_set(&e, ERR_INVALID, "node %s has no Device", w->only);
         return command_fail(c->err, /* server= */ NULL, &e);
     }
     if (w->n)
         qsort(w->told, w->n, sizeof(*w->told), by_name);
-    return c->output == OUTPUT_TEXT ? print_texts(w) : print_documents(w);
+    if (c->output != OUTPUT_TEXT)
+        *ret_text = documents(w);
+    else if (texts(w, ret_text, &e) < 0)
+        return command_fail(c->err, /* server= */ NULL, &e);
+    return COMMAND_OK;
 }
 
-int command_cards(const struct command *c, const char *node)
+struct cards_watch {
+    const struct command *c;
+    const char *node;
+    bool goes_on; /* what could not be read was said */
+};
+
+static int picture(void *arg, char **ret_text, char **ret_version)
 {
+    struct cards_watch *cw = arg;
     auto_findings struct findings f = {0};
     findings_init(&f);
-    struct walk w = {.c = c, .only = node, .f = &f};
-    int code = show(&w);
+    struct walk w = {.c = cw->c, .only = cw->node, .f = &f};
+    int code = draw(&w, !cw->goes_on, ret_text);
+    cw->goes_on = true;
+    *ret_version = TAKE(f.devices_version);
     for (size_t i = 0; i < w.n; i++) {
         free(w.told[i].name);
         free(w.told[i].text);
@@ -140,4 +161,21 @@ int command_cards(const struct command *c, const char *node)
     }
     free(w.told);
     return code;
+}
+
+int command_cards(const struct command *c, const char *node)
+{
+    struct cards_watch once = {.c = c, .node = node};
+    auto_free char *text = NULL;
+    auto_free char *version = NULL;
+    int code = picture(&once, &text, &version);
+    return code == COMMAND_OK ? command_put(c, text) : code;
+}
+
+int command_cards_watch(const struct command *c, const char *node)
+{
+    struct cards_watch cw = {.c = c, .node = node};
+    const struct kc_target t = {.res = &resource_devices};
+    auto_free char *fields = node ? xasprintf("metadata.name=%s", node) : NULL;
+    return redraw_run(c, &t, fields, picture, &cw);
 }

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-static const char *const verbs[] = {"plan", "version", "why", NULL};
+static const char *const verbs[] = {"doctor", "history", "plan", "version", "why", NULL};
 static const char *const formats[] = {"json", "yaml", NULL};
 static const char *const none[] = {NULL};
 
@@ -12,7 +12,9 @@ static const struct {
     const char *verb; /* "": none was given */
     const char *flags[8];
 } flags[] = {
-    {"", {"--context", "--help", "--kubeconfig", "--node", "--output", NULL}},
+    {"", {"--context", "--help", "--kubeconfig", "--node", "--output", "--watch", NULL}},
+    {"doctor", {"--context", "--help", "--kubeconfig", "--output", NULL}},
+    {"history", {"--context", "--help", "--kubeconfig", "--output", NULL}},
     {"plan", {"--context", "--filename", "--help", "--kubeconfig", "--output", NULL}},
     {"why", {"--context", "--help", "--kubeconfig", "--namespace", "--output", NULL}},
 };

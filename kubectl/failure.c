@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kubectl/failure.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/auto.h"
@@ -10,6 +9,11 @@
 #include "kubectl/safe_text.h"
 
 enum { HTTP_UNAUTHORIZED = 401 };
+
+bool failure_is_login(const struct err *e)
+{
+    return e->http_status == HTTP_UNAUTHORIZED;
+}
 
 static bool is_without_answer(const struct err *e)
 {
@@ -21,7 +25,7 @@ static char *words_of(const struct err *e, const char *server)
     const char *reason = e->reason ? e->reason : err_kind_name(e->kind);
     if (!server)
         return xasprintf("error: %s", err_msg(e));
-    if (e->http_status == HTTP_UNAUTHORIZED)
+    if (failure_is_login(e))
         return xasprintf("error: You must be logged in to the server (%s)", err_msg(e));
     if (e->kind == ERR_NOT_FOUND)
         return xasprintf("error: the server doesn't have what was asked for: is Cleave installed "

@@ -24,6 +24,7 @@ void findings_done(struct findings *f)
     for (size_t i = 0; i < f->n_notes; i++)
         free(f->notes[i]);
     free(f->notes);
+    free(f->devices_version);
     *f = (struct findings){0};
 }
 
@@ -91,5 +92,9 @@ int findings_each_device(struct findings *f, struct kc *kc, struct scope *s, fin
     struct device_walk w = {f, fn, arg};
     const struct kc_target t = {.res = records_device_type.resource};
     const struct kc_list_opts o = {.page_size = PAGE};
-    return kc_list_each(kc, s, &t, &o, walk_one, &w, /* ret_version= */ NULL, e);
+    char *version = NULL;
+    TRY(kc_list_each(kc, s, &t, &o, walk_one, &w, &version, e));
+    free(f->devices_version);
+    f->devices_version = version;
+    return 0;
 }

@@ -15,6 +15,7 @@ struct findings {
     struct caches caches; /* Nodes, GPUProfiles, MIGConfigs; of Devices the one that is looked at */
     char **notes;         /* what could not be read, and what that means */
     size_t n_notes;
+    char *devices_version; /* of the list of Devices; NULL: they were not read */
 };
 
 void findings_init(struct findings *f);

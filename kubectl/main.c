@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/options.h"
 #include "base/xalloc.h"
 
@@ -10,11 +11,12 @@
 #include "kubectl/command.h"
 #include "kubectl/completion.h"
 
-enum { MAX_COMPLETION_BYTES = 4096 };
+/* No eye follows more than a picture a second. */
+enum { MAX_COMPLETION_BYTES = 4096, REDRAW_MS = 1000 };
 
 struct flags {
     const char *kubeconfig, *context, *output, *node, *file, *namespace;
-    bool help;
+    bool help, watch;
 };
 
 /* The flags that all commands have. */
@@ -63,6 +65,8 @@ static int connect_to(const struct flags *f, struct session *ret, struct command
     c->scope = ret->scope;
     c->server = ret->config.server;
     c->screen = screen_behind(STDOUT_FILENO, environ);
+    c->clock = clock_real();
+    c->redraw_ms = REDRAW_MS;
     c->out = stdout;
     c->err = stderr;
     return 0;
@@ -86,14 +90,17 @@ static int run_cards(int argc, char **argv)
     size_t n;
     const struct option_def defs[] =
         {{.name = "node", .value = "NAME", .text = &f.node, .help = "only the cards of this node"},
+         {.name = "watch", .letter = 'w', .on = &f.watch, .help = "draw them anew as they change"},
          COMMON_OPTIONS(&f),
          {0}};
     if (options_parse(defs, argc, argv, NULL, 0, &n, &e) < 0)
         return usage_error("", &e);
     if (f.help) {
-        options_help("kubectl cleave [--node NAME] [-o json|yaml]\n"
+        options_help("kubectl cleave [--node NAME] [-w] [-o json|yaml]\n"
                      "       kubectl cleave plan -f FILE [-o json|yaml]\n"
                      "       kubectl cleave why POD [-n NAMESPACE] [-o json|yaml]\n"
+                     "       kubectl cleave doctor [-o json|yaml]\n"
+                     "       kubectl cleave history NODE [-o json|yaml]\n"
                      "       kubectl cleave version",
                      "Shows the cluster's GPUs by node: how each card is cut or shared, which pods "
                      "have what,\nand what is free. Changes nothing.",
@@ -102,7 +109,7 @@ static int run_cards(int argc, char **argv)
     }
     if (connect_to(&f, &s, &c, &e) < 0)
         return command_fail(stderr, /* server= */ NULL, &e);
-    return command_cards(&c, f.node);
+    return f.watch ? command_cards_watch(&c, f.node) : command_cards(&c, f.node);
 }
 
 static int run_plan(int argc, char **argv)
@@ -175,6 +182,56 @@ static int run_why(int argc, char **argv)
     return command_why(&c, ns ? ns : "default", pod);
 }
 
+static int run_doctor(int argc, char **argv)
+{
+    struct flags f = {0};
+    auto_err struct err e = {0};
+    auto_session struct session s = {0};
+    struct command c = {0};
+    size_t n;
+    const struct option_def defs[] = {COMMON_OPTIONS(&f), {0}};
+    if (options_parse(defs, argc, argv, NULL, 0, &n, &e) < 0)
+        return usage_error("doctor", &e);
+    if (f.help) {
+        options_help("kubectl cleave doctor [-o json|yaml]",
+                     "Says what is not right in the cluster, and what mends it. Changes nothing.\n"
+                     "Exits with 0 if nothing was found, with 2 if something was, with 1 if it "
+                     "could not be\ntold.",
+                     defs);
+        return COMMAND_OK;
+    }
+    if (connect_to(&f, &s, &c, &e) < 0)
+        return command_fail(stderr, /* server= */ NULL, &e);
+    return command_doctor(&c);
+}
+
+static int run_history(int argc, char **argv)
+{
+    struct flags f = {0};
+    auto_err struct err e = {0};
+    auto_session struct session s = {0};
+    struct command c = {0};
+    const char *node;
+    size_t n;
+    const struct option_def defs[] = {COMMON_OPTIONS(&f), {0}};
+    if (options_parse(defs, argc, argv, &node, 1, &n, &e) < 0)
+        return usage_error("history", &e);
+    if (f.help) {
+        options_help("kubectl cleave history NODE [-o json|yaml]",
+                     "Shows what has changed on a node and its cards, the newest first: conditions "
+                     "with the\ntimes of their last change, and Events. Changes nothing.",
+                     defs);
+        return COMMAND_OK;
+    }
+    if (n == 0) {
+        (void)err_set(&e, ERR_INVALID, "must specify the node's name");
+        return usage_error("history", &e);
+    }
+    if (connect_to(&f, &s, &c, &e) < 0)
+        return command_fail(stderr, /* server= */ NULL, &e);
+    return command_history(&c, node);
+}
+
 static int run_version(int argc, char **argv)
 {
     (void)argc;
@@ -193,10 +250,8 @@ static const struct verb {
     const char *name;
     int (*run)(int argc, char **argv);
 } verbs[] = {
-    {"plan", run_plan},
-    {"why", run_why},
-    {"version", run_version},
-    {"__complete", run_complete},
+    {"plan", run_plan},       {"why", run_why},         {"doctor", run_doctor},
+    {"history", run_history}, {"version", run_version}, {"__complete", run_complete},
 };
 
 int main(int argc, char **argv)

@@ -9,6 +9,7 @@
 
 #include "api/share_request.h"
 #include "partition/vendor.h"
+#include "reconcilers/records/node_record.h"
 
 /* --- What it asks for --- */
 
@@ -137,17 +138,6 @@ static bool is_tolerated(const struct pod_wish *w, const json_t *taint)
     return false;
 }
 
-static bool is_ready(const json_t *node)
-{
-    size_t i;
-    json_t *c;
-    json_array_foreach(JX_AT(node, "status", "conditions"), i, c) {
-        if (is_same(JX_STR_AT(c, "type"), "Ready"))
-            return is_same(JX_STR_AT(c, "status"), "True");
-    }
-    return false;
-}
-
 static char *selector_refusal(const struct pod_wish *w, const json_t *node)
 {
     const char *key;
@@ -165,7 +155,7 @@ char *pod_wish_refusal(const struct pod_wish *w, const json_t *node)
 {
     size_t i;
     json_t *taint;
-    if (!is_ready(node))
+    if (!records_node_is_ready(node))
         return xstrdup("the node is not Ready");
     if (json_is_true(JX_AT(node, "spec", "unschedulable")))
         return xstrdup("the node is cordoned");

@@ -28,6 +28,7 @@ struct screen screen_of(bool is_terminal, size_t columns, char *const envp[])
     return (struct screen){
         .columns = is_terminal && columns ? within(columns) : SCREEN_COLUMNS,
         .colours = is_terminal && knows && !*value_of(envp, "NO_COLOR"),
+        .in_place = is_terminal && knows,
     };
 }
 

@@ -15,6 +15,7 @@ enum { SCREEN_COLUMNS = 80, SCREEN_MIN_COLUMNS = 20, SCREEN_MAX_COLUMNS = 120 };
 struct screen {
     size_t columns;
     bool colours;
+    bool in_place; /* a picture may take the place of the one before */
 };
 
 /* columns 0: not known. Colours only on a terminal that knows them, and not where NO_COLOR is set

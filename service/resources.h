@@ -12,4 +12,5 @@ extern const struct kc_resource resource_leaders;
 extern const struct kc_resource resource_nodes;
 extern const struct kc_resource resource_pods;
 extern const struct kc_resource resource_crds;
+extern const struct kc_resource resource_leases;
 extern const struct kc_resource resource_koordinator_devices;

@@ -148,6 +148,9 @@ static int field_of(const void *arg, const char *key, const char **ret_value, st
         value = JX_AT(from->obj, "spec", "nodeName");
     else if (pod && !strcmp(key, "status.phase"))
         value = JX_AT(from->obj, "status", "phase");
+    /* kubernetes pkg/apis/events/v1/conversion.go, AddFieldLabelConversionsForEvent */
+    else if (!strcmp(from->plural, "events") && !strcmp(key, "regarding.name"))
+        value = JX_AT(from->obj, "regarding", "name");
     else
         return err_set(e, ERR_INVALID, "field label not supported: %s", key);
     *ret_value = json_is_string(value) ? json_string_value(value) : "";

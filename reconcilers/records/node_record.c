@@ -146,11 +146,11 @@ static char *annotation(const json_t *obj, const char *key, size_t max)
     return text ? xstrndup(text, max + 1) : NULL;
 }
 
-static bool is_ready(const json_t *obj)
+bool records_node_is_ready(const json_t *node)
 {
     size_t i;
     const json_t *condition;
-    json_array_foreach(JX_AT(obj, "status", "conditions"), i, condition) {
+    json_array_foreach(JX_AT(node, "status", "conditions"), i, condition) {
         const char *type = JX_STR_AT(condition, "type");
         const char *status = JX_STR_AT(condition, "status");
         if (type && status && strcmp(type, "Ready") == 0)
@@ -175,7 +175,7 @@ static int transform_node(const json_t *obj, void **ret, struct err *e)
     if (r->n_resources)
         qsort(r->resources, r->n_resources, sizeof(*r->resources), by_resource_name);
     r->tainted = node_taint_stands(obj);
-    r->ready = is_ready(obj);
+    r->ready = records_node_is_ready(obj);
     r->lock = annotation(obj, NODE_LOCK_ANNOTATION, NODE_LOCK_MAX_BYTES);
     r->cards = annotation(obj, METAX_CARDS_ANNOTATION, METAX_CARDS_MAX_BYTES);
     r->owns_cards = JX_AT(applied_fields(obj, MANAGER_NODE_CARDS), "f:metadata", "f:annotations",

@@ -49,6 +49,8 @@ extern const struct object_type records_node_type;
  * Nodes without such cards carry nothing of it. */
 #define MANAGER_NODE_CARDS "cleave-controller-node-cards"
 
+/* True when a Node's condition Ready is True, which its kubelet keeps so. */
+bool records_node_is_ready(const json_t *node);
 /* The Node's label nvidia.com/mig.config; NULL when absent or empty. Borrowed. */
 const char *records_mig_label(const struct node_record *node);
 

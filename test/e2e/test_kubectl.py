@@ -3,7 +3,9 @@
 
 import json
 import os
+import signal
 import subprocess
+import threading
 
 import pytest
 from conftest import ROOT, wait_for
@@ -15,12 +17,18 @@ from stack import rig  # noqa: F401
 def cleave(kubectl, release, cluster):
     """cleave("plan", "-f", "-", input=...): how it ended, with what it printed."""
     folder = release("kubectl-cleave").parent
+    env = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+
+    def command(words, kubeconfig):
+        return [kubectl.program, "cleave", *map(str, words), "--kubeconfig", kubeconfig]
 
     def run(*words, input="", kubeconfig=kubectl.kubeconfig):
-        path = f"{folder}{os.pathsep}{os.environ['PATH']}"
-        command = [kubectl.program, "cleave", *map(str, words), "--kubeconfig", kubeconfig]
-        return subprocess.run(command, input=input, capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": path})
+        return subprocess.run(command(words, kubeconfig), input=input, capture_output=True, text=True, timeout=60, env=env)
 
+    def start(*words):
+        return subprocess.Popen(command(words, kubectl.kubeconfig), stdout=subprocess.PIPE, text=True, env=env)
+
+    run.start = start
     return run
 
 
@@ -66,6 +74,23 @@ def test_cards_are_shown_as_they_stand(rig, kubectl, cleave):
     assert "free  2x 1g.10gb, 1x 3g.40gb" in shown.stdout
 
 
+def test_cards_are_drawn_anew_as_they_change_until_ctrl_c(rig, kubectl, cleave):
+    rig.controller()
+    node = rig.node({"h100-80": 1})
+    wait_for(lambda: "NVIDIA GPU 0" in cleave("--node", node.name).stdout, 30, lambda: cleave("--node", node.name).stdout)
+    with cleave.start("--node", node.name, "-w") as watching:
+        assert watching.stdout.readline().startswith(node.name)
+        kubectl.apply(profile_of(rig, {"7g.80gb": 1}))
+        rig.objects.append(f"/apis/gpu.cleave.dev/v1alpha1/gpuprofiles/{rig.id}-p")
+        # Ends with the output, if the picture never comes.
+        killer = threading.Timer(60, watching.kill)
+        killer.start()
+        assert any("free  1x 7g.80gb" in line for line in watching.stdout)
+        killer.cancel()
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(10) == -signal.SIGINT
+
+
 def test_the_change_that_why_names_gives_the_pod_its_partition(rig, kubectl, cleave):
     rig.controller()
     node = rig.node({"h100-80": 1})
@@ -84,6 +109,45 @@ def test_the_change_that_why_names_gives_the_pod_its_partition(rig, kubectl, cle
     assert f"{wanted} is free" in cleave("why", pod).stdout
 
 
+def test_the_doctor_finds_what_is_wrong_and_not_what_was_mended(rig, kubectl, cleave):
+    def findings():
+        """Of this test's objects: others stand in the same cluster."""
+        told = cleave("doctor", "-o", "json")
+        assert told.returncode in (0, 2), told.stderr
+        return [(f["kind"], f["name"], f["reason"]) for f in json.loads(told.stdout)["findings"] if f.get("name", "").startswith(rig.id)]
+
+    rig.controller()
+    node = rig.node({"h100-80": 1})
+    profile = f"{rig.id}-p"
+    kubectl.apply(profile_of(rig, {"7g.80gb": 2}))
+    rig.objects.append(f"/apis/gpu.cleave.dev/v1alpha1/gpuprofiles/{profile}")
+    wait_for(lambda: ("GPUProfile", profile, "Infeasible") in findings(), 30, findings)
+    shown = cleave("doctor").stdout
+    assert f"GPUProfile {profile}: Infeasible" in shown and "do    write the layout that the message names" in shown
+    kubectl.apply(profile_of(rig, {"7g.80gb": 1}))
+    node.wait_layout({"7g.80gb": 1})
+    wait_for(lambda: ("GPUProfile", profile, "Infeasible") not in findings(), 30, findings)
+
+
+def test_a_nodes_history_has_its_conditions_and_events(rig, kubectl, cleave):
+    rig.controller()
+    node = rig.node({"h100-80": 1})
+    kubectl.apply(profile_of(rig, {"7g.80gb": 1}))
+    rig.objects.append(f"/apis/gpu.cleave.dev/v1alpha1/gpuprofiles/{rig.id}-p")
+    node.wait_layout({"7g.80gb": 1})
+
+    def entries():
+        told = cleave("history", node.name, "-o", "json")
+        assert told.returncode == 0, told.stderr
+        return json.loads(told.stdout)["entries"]
+
+    wanted = {("Device", "Ready is True", "Applied"), ("NVIDIA GPU 0", "Applied is True", "Applied"), ("Node", "Event", "Repartitioned")}
+    wait_for(lambda: wanted <= {(e["about"], e["what"], e["reason"]) for e in entries()}, 30, entries)
+    times = [e["at"] for e in entries()]
+    assert times == sorted(times, reverse=True)
+    assert "Node  Event: Repartitioned" in cleave("history", node.name).stdout
+
+
 def test_kubectl_completes_its_words(kubectl, release):
     path = os.pathsep.join([str(release("kubectl-cleave").parent), str(ROOT / "kubectl"), os.environ["PATH"]])
     done = subprocess.run([kubectl.program, "__complete", "cleave", "p"], capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": path})
@@ -97,6 +161,9 @@ def test_who_has_no_rights_reads_why(rig, cleave):
     bad = rig.write_kubeconfig("bad", "no-such-token")
     refused = cleave(kubeconfig=bad)
     assert refused.returncode == 1 and "You must be logged in to the server" in refused.stderr
+    for words in (["doctor"], ["history", "n1"]):  # which go on without a kind that may not be read
+        refused = cleave(*words, kubeconfig=bad)
+        assert (refused.returncode, refused.stdout) == (1, "") and "You must be logged in to the server" in refused.stderr
     away = json.loads(bad.read_text())
     away["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     bad.write_text(json.dumps(away))

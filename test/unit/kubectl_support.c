@@ -4,7 +4,9 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/jx.h"
+#include "base/rfc3339.h"
 #include "base/xalloc.h"
 #include "base/yaml.h"
 
@@ -22,11 +24,16 @@ enum { MEMORY_MIB = 81559, MAX_PARTS = 1024 };
 struct kc *desk_kc;
 static struct scope *scope;
 static const char *forbidden, *lacking;
+static unsigned n_watches;
+static bool is_terminal;
+static bool (*at_watch)(unsigned n);
 
 static int refuse(void *arg, const struct kc_call *call, struct err *e)
 {
     (void)arg;
     const char *plural = call->target->res->plural;
+    if (call->verb == KC_WATCH && !call->after && !at_watch(++n_watches))
+        scope_cancel(scope);
     if (call->verb != KC_LIST || call->after)
         return 0;
     if (forbidden && strcmp(forbidden, plural) == 0)
@@ -42,6 +49,8 @@ void desk_set_up(void)
     desk_kc = kc_fake_new(clock_real());
     scope = scope_new(NULL, -1);
     forbidden = lacking = NULL;
+    n_watches = 0;
+    is_terminal = false;
     kc_fake_hook(desk_kc, refuse, NULL);
 }
 
@@ -55,6 +64,11 @@ void desk_tear_down(void)
 void desk_forbid(const char *plural)
 {
     forbidden = plural;
+}
+
+void desk_terminal(void)
+{
+    is_terminal = true;
 }
 
 void desk_lack(const char *plural)
@@ -125,6 +139,36 @@ void desk_pod_status(const char *name, const char *status)
     cr_assert_eq(yaml_load(yaml, strlen(yaml), &body, &e), 0, "%s", err_msg(&e));
     const struct kc_write w = {.body = body, .how = KC_MERGE};
     cr_assert_eq(kc_patch(desk_kc, scope, &t, &w, NULL, &e), 0, "%s", err_msg(&e));
+}
+
+void desk_event(const char *name, const char *yaml)
+{
+    static const struct kc_resource events = {"events.k8s.io", "v1", "events", "Event", true};
+    auto_err struct err e = {0};
+    auto_json json_t *event = NULL;
+    const struct kc_target t = {.res = &events, .ns = "default"};
+    cr_assert_eq(yaml_load(yaml, strlen(yaml), &event, &e), 0, "%s", err_msg(&e));
+    auto_json json_t *head =
+        json_pack("{s:s, s:s, s:{s:s, s:s}}", "apiVersion", "events.k8s.io/v1", "kind", "Event",
+                  "metadata", "name", name, "namespace", "default");
+    (void)json_object_update(event, head);
+    cr_assert_eq(kc_create(desk_kc, scope, &t, &(struct kc_write){.body = event}, NULL, &e), 0,
+                 "%s", err_msg(&e));
+}
+
+void desk_lease(void)
+{
+    char now[RFC3339_BYTES];
+    auto_err struct err e = {0};
+    auto_json json_t *lease =
+        json_pack("{s:s, s:s, s:{s:s, s:s}, s:{s:s, s:i, s:s}}", "apiVersion",
+                  "coordination.k8s.io/v1", "kind", "Lease", "metadata", "name",
+                  "cleave-controller", "namespace", "ns", "spec", "holderIdentity", "one",
+                  "leaseDurationSeconds", 15, "renewTime",
+                  rfc3339_format_micro(clock_wall_ms(clock_real()), now));
+    const struct kc_target t = {.res = &resource_leases, .ns = "ns"};
+    cr_assert_eq(kc_create(desk_kc, scope, &t, &(struct kc_write){.body = lease}, NULL, &e), 0,
+                 "%s", err_msg(&e));
 }
 
 static void publish(const char *node, const struct device_status *st)
@@ -287,8 +331,9 @@ static struct desk_answer ask(enum command_output output,
     struct command c = {.kc = desk_kc,
                         .scope = scope,
                         .server = "https://desk",
-                        .screen = {.columns = 80},
+                        .screen = {.columns = 80, .in_place = is_terminal},
                         .output = output,
+                        .clock = clock_real(),
                         .out = open_memstream(&a.out, &n_out),
                         .err = open_memstream(&a.err, &n_err)};
     a.code = run(&c, arg);
@@ -300,6 +345,13 @@ static struct desk_answer ask(enum command_output output,
 struct desk_answer desk_cards(enum command_output output, const char *node)
 {
     return ask(output, command_cards, node);
+}
+
+struct desk_answer desk_cards_watch(enum command_output output, const char *node,
+                                    bool (*at)(unsigned n))
+{
+    at_watch = at;
+    return ask(output, command_cards_watch, node);
 }
 
 struct desk_answer desk_plan(enum command_output output, const char *yaml)
@@ -317,6 +369,22 @@ static int why_pod(const struct command *c, const char *pod)
 struct desk_answer desk_why(enum command_output output, const char *pod)
 {
     return ask(output, why_pod, pod);
+}
+
+struct desk_answer desk_history(enum command_output output, const char *node)
+{
+    return ask(output, command_history, node);
+}
+
+static int doctor(const struct command *c, const char *arg)
+{
+    (void)arg;
+    return command_doctor(c);
+}
+
+struct desk_answer desk_doctor(enum command_output output)
+{
+    return ask(output, doctor, NULL);
 }
 
 void desk_answer_done(struct desk_answer *a)

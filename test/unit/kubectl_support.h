@@ -35,10 +35,17 @@ void desk_create(const struct kc_resource *res, const char *yaml);
 /* A pod ns/NAME, by its spec. node NULL: it waits. */
 void desk_pod(const char *name, const char *node, const char *spec);
 void desk_pod_status(const char *name, const char *status);
+/* An Event of the namespace default, in YAML: all but its kind, and its metadata. */
+void desk_event(const char *name, const char *yaml);
+/* The controller's Lease, renewed just now. */
+void desk_lease(void);
 /* From now on lists of this kind are refused; NULL: of none. */
 void desk_forbid(const char *plural);
 /* From now on lists of this kind find no such kind. */
 void desk_lack(const char *plural);
+
+/* From now on commands write to a terminal that obeys. */
+void desk_terminal(void);
 
 /* What a command printed, and its exit code. */
 struct desk_answer {
@@ -46,9 +53,14 @@ struct desk_answer {
     int code;
 };
 struct desk_answer desk_cards(enum command_output output, const char *node);
+/* at: called when the command begins to watch, for the n-th time; false ends it. */
+struct desk_answer desk_cards_watch(enum command_output output, const char *node,
+                                    bool (*at)(unsigned n));
 struct desk_answer desk_plan(enum command_output output, const char *yaml);
 /* About the pod ns/NAME. */
 struct desk_answer desk_why(enum command_output output, const char *pod);
+struct desk_answer desk_history(enum command_output output, const char *node);
+struct desk_answer desk_doctor(enum command_output output);
 void desk_answer_done(struct desk_answer *a);
 AUTO_DEFINE(desk_answer, struct desk_answer, desk_answer_done)
 #define auto_desk_answer AUTO(desk_answer)

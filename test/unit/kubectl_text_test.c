@@ -65,6 +65,15 @@ Test(screen, colours_are_for_terminals_only_and_not_with_NO_COLOR)
     cr_expect_not(has_colours(false, ENV("TERM=xterm")));
 }
 
+Test(screen, only_a_terminal_that_obeys_has_pictures_drawn_in_place)
+{
+    char *const xterm[] = {(char[]){"TERM=xterm"}, (char[]){"NO_COLOR=1"}, NULL};
+    char *const dumb[] = {(char[]){"TERM=dumb"}, NULL};
+    cr_expect(screen_of(true, 100, xterm).in_place);
+    cr_expect_not(screen_of(true, 100, dumb).in_place);
+    cr_expect_not(screen_of(false, 100, xterm).in_place);
+}
+
 Test(screen, a_line_is_as_wide_as_the_terminal_within_bounds_and_80_elsewhere)
 {
     char *const none[] = {NULL};
@@ -112,7 +121,8 @@ Test(bar, names_do_not_command_the_terminal)
 Test(bar, colours_tell_free_from_used)
 {
     struct picture_part two[] = {{one_g, 1, PART_FREE, NULL}, {two_g, 1, PART_USED, NULL}};
-    expect_bar(&(struct picture){two, 2, NULL}, 19, &(struct screen){80, true},
+    expect_bar(&(struct picture){two, 2, NULL}, 19,
+               &(struct screen){.columns = 80, .colours = true},
                "[\033[32m1g.10gb-\033[0m|\033[33m2g.20gb#\033[0m]");
 }
 
@@ -171,7 +181,7 @@ static void expect_completion(const char *const *words, size_t n, const char *an
 
 Test(completion, goes_on_as_the_command_line_may)
 {
-    COMPLETES("plan\nversion\nwhy\n:4\n", "");
+    COMPLETES("doctor\nhistory\nplan\nversion\nwhy\n:4\n", "");
     COMPLETES("plan\n:4\n", "pl");
     COMPLETES("--node\n:4\n", "--no");
     COMPLETES("--filename\n:4\n", "plan", "--f");
@@ -179,5 +189,5 @@ Test(completion, goes_on_as_the_command_line_may)
     COMPLETES("json\nyaml\n:4\n", "why", "pod", "-o", "");
     COMPLETES(":4\n", "why", "");
     COMPLETES(":4\n", "odd", "--");
-    expect_completion(NULL, 0, "plan\nversion\nwhy\n:4\n");
+    expect_completion(NULL, 0, "doctor\nhistory\nplan\nversion\nwhy\n:4\n");
 }

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kubectl/checkup_device.h"
+
+#include <string.h>
+
+#include "base/xalloc.h"
+
+#include "partition/vendor.h"
+#include "service/conditions.h"
+
+/* --- Conditions that say how far the work is --- */
+
+static bool is_in(const char *reason, const char *const *list)
+{
+    for (; reason && *list; list++)
+        if (strcmp(reason, *list) == 0)
+            return true;
+    return false;
+}
+
+/* What goes on by itself. */
+static bool is_patient(const char *reason)
+{
+    static const char *const list[] = {"Progressing", "Waiting", "Draining", "InUse", NULL};
+    return is_in(reason, list);
+}
+
+/* What somebody has asked for. */
+static bool is_meant(const char *reason)
+{
+    static const char *const list[] = {"Paused", "Overridden", NULL};
+    return is_in(reason, list);
+}
+
+static void add(struct complaints *l, const struct complaint *like, enum severity severity,
+                const struct condition *c)
+{
+    struct complaint what = *like;
+    what.severity = severity;
+    what.reason = c->reason && *c->reason ? c->reason : c->type;
+    what.seen = c->message;
+    what.since_ms = c->last_transition_ms;
+    complaints_add(l, &what);
+}
+
+static void add_progress(struct complaints *l, const struct complaint *like,
+                         const struct condition *c, int64_t now_ms)
+{
+    bool waits = is_patient(c->reason);
+    if (c->status == CONDITION_TRUE)
+        return;
+    if (waits && now_ms - c->last_transition_ms <= CHECKUP_STUCK_MS)
+        return;
+    add(l, like, waits || is_meant(c->reason) ? SEVERITY_WARNING : SEVERITY_ERROR, c);
+}
+
+void checkup_ready(struct complaints *l, const struct complaint *like,
+                   const struct conditions *conditions, int64_t now_ms)
+{
+    const struct condition *c = condition_get(conditions, "Ready");
+    if (c)
+        add_progress(l, like, c, now_ms);
+}
+
+/* --- Cards --- */
+
+static void add_partition(struct complaints *l, const struct complaint *like,
+                          const struct device_partition *p)
+{
+    struct complaint what = *like;
+    if (p->has_unhealthy) {
+        what.reason = p->unhealthy.reason ? p->unhealthy.reason : "Unhealthy";
+        what.seen = p->unhealthy.message;
+        complaints_add(l, &what);
+    }
+    if (p->has_breach) {
+        what.severity = SEVERITY_WARNING;
+        what.reason = p->breach.reason ? p->breach.reason : "ShareOverLimit";
+        what.seen = p->breach.message;
+        what.since_ms = p->breach.since_ms;
+        complaints_add(l, &what);
+    }
+}
+
+static void add_card(struct complaints *l, const char *node, const struct device_card *card,
+                     int64_t now_ms)
+{
+    auto_free char *part =
+        xasprintf("%s GPU %lld", vendor_title(card->vendor), (long long)card->index);
+    struct complaint what = {.kind = "Device", .name = node, .part = part};
+    const struct condition *ill = condition_get(&card->conditions, "Healthy");
+    const struct condition *applied = condition_get(&card->conditions, "Applied");
+    if (ill && ill->status != CONDITION_TRUE) {
+        add(l, &what, card->healthy ? SEVERITY_WARNING : SEVERITY_ERROR, ill);
+    } else if (!card->healthy) {
+        what.reason = "Unhealthy";
+        complaints_add(l, &what);
+    }
+    if (applied)
+        add_progress(l, &what, applied, now_ms);
+    for (size_t i = 0; i < card->n_partitions; i++)
+        add_partition(l, &what, &card->partitions[i]);
+}
+
+/* --- The node --- */
+
+static const struct {
+    const char *type;
+    int good; /* enum condition_status */
+    bool unknown_is_good;
+    enum severity severity;
+} kinds[] = {
+    {"Accepted", CONDITION_TRUE, true, SEVERITY_ERROR},
+    {"DriverReady", CONDITION_TRUE, false, SEVERITY_ERROR},
+    {"ContainerRuntimeReady", CONDITION_TRUE, true, SEVERITY_ERROR},
+    {"ResourcesPublished", CONDITION_TRUE, false, SEVERITY_ERROR},
+    {"ConfigUnderstood", CONDITION_TRUE, true, SEVERITY_WARNING},
+    {"PersistenceMode", CONDITION_TRUE, true, SEVERITY_WARNING},
+    {"RebootRequired", CONDITION_FALSE, true, SEVERITY_WARNING},
+    {"Neighbours", CONDITION_FALSE, true, SEVERITY_WARNING},
+    {"GrantsOutdated", CONDITION_FALSE, true, SEVERITY_WARNING},
+};
+
+/* What a card, or another condition, has said already is not said again. */
+static void add_others(struct complaints *l, const struct complaint *like,
+                       const struct conditions *all)
+{
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        const struct condition *c = condition_get(all, kinds[i].type);
+        struct complaint same = *like;
+        same.reason = c ? c->reason : NULL;
+        if (!c || c->status == kinds[i].good ||
+            (c->status == CONDITION_UNKNOWN && kinds[i].unknown_is_good) ||
+            complaints_have(l, &same))
+            continue;
+        add(l, like, kinds[i].severity, c);
+    }
+}
+
+void checkup_status(struct complaints *l, const char *node, const struct device_status *st,
+                    bool unseen, int64_t now_ms)
+{
+    struct complaint what = {.kind = "Device", .name = node};
+    const struct condition *ready = condition_get(&st->conditions, "Ready");
+    for (size_t i = 0; i < st->n_devices; i++)
+        add_card(l, node, &st->devices[i], now_ms);
+    add_others(l, &what, &st->conditions);
+    what.reason = ready ? ready->reason : NULL;
+    if (ready && !complaints_have(l, &what))
+        checkup_ready(l, &what, &st->conditions, now_ms);
+    if (!ready) {
+        what.severity = SEVERITY_WARNING;
+        what.reason = "NotReported";
+        what.seen = "the node's agent has reported nothing yet";
+        complaints_add(l, &what);
+    } else if (unseen) {
+        what.reason = "AgentNotResponding";
+        what.seen = "the node's agent has not seen the newest order";
+        complaints_add(l, &what);
+    }
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/jx.h"
+#include "base/xalloc.h"
+
+#include "kubectl/checkup.h"
+#include "kubectl/command.h"
+#include "kubectl/failure.h"
+#include "service/resources.h"
+
+enum { PAGE = 500 };
+
+struct visit {
+    const struct command *c;
+    struct checkup checkup;
+    char *notes[8];
+    size_t n_notes;
+};
+
+static void visit_done(struct visit *v)
+{
+    for (size_t i = 0; i < v->n_notes; i++)
+        free(v->notes[i]);
+    checkup_done(&v->checkup);
+}
+
+AUTO_DEFINE(visit, struct visit, visit_done)
+#define auto_visit AUTO(visit)
+
+static int see_node(void *arg, const json_t *obj, struct err *e)
+{
+    (void)e;
+    checkup_node(&((struct visit *)arg)->checkup, obj);
+    return 0;
+}
+
+static int see_device(void *arg, const json_t *obj, struct err *e)
+{
+    (void)e;
+    checkup_device(&((struct visit *)arg)->checkup, obj);
+    return 0;
+}
+
+static int see_profile(void *arg, const json_t *obj, struct err *e)
+{
+    (void)e;
+    checkup_wish(&((struct visit *)arg)->checkup, "GPUProfile", obj);
+    return 0;
+}
+
+static int see_config(void *arg, const json_t *obj, struct err *e)
+{
+    (void)e;
+    checkup_wish(&((struct visit *)arg)->checkup, "MIGConfig", obj);
+    return 0;
+}
+
+static int see_leader(void *arg, const json_t *obj, struct err *e)
+{
+    (void)arg;
+    (void)obj;
+    (void)e;
+    return 0; /* the Lease tells who leads; of this kind only that it is there */
+}
+
+static int see_lease(void *arg, const json_t *obj, struct err *e)
+{
+    (void)e;
+    checkup_lease(&((struct visit *)arg)->checkup, obj);
+    return 0;
+}
+
+/* The Devices come after the Nodes, as checkup.h asks. */
+static const struct {
+    const struct kc_resource *res;
+    const char *fields; /* NULL: all */
+    kc_item_fn *fn;
+    bool ours;
+    const char *without; /* what is not told, where the kind may not be read */
+} kinds[] = {
+    {&resource_nodes, NULL, see_node, false, "nodes that lack a Device are not seen"},
+    {&resource_devices, NULL, see_device, true, "the state of nodes and cards is not seen"},
+    {&resource_gpuprofiles, NULL, see_profile, true, "profiles that cannot be are not seen"},
+    {&resource_migconfigs, NULL, see_config, true, "layouts that cannot be are not seen"},
+    {&resource_leaders, NULL, see_leader, true, "whether its definition is there is not known"},
+    {&resource_leases, "metadata.name=" CHECKUP_LEASE, see_lease, false,
+     "whether a controller leads is not known"},
+};
+
+static void note_read(struct checkup *c, const struct kc_resource *res)
+{
+    c->has_nodes |= res == &resource_nodes;
+    c->has_devices |= res == &resource_devices;
+    c->has_leases |= res == &resource_leases;
+}
+
+static int look(struct visit *v, size_t i, struct err *e)
+{
+    auto_err struct err why = {0};
+    const struct kc_target t = {.res = kinds[i].res};
+    const struct kc_list_opts o = {.page_size = PAGE, .fields = kinds[i].fields};
+    int rc =
+        kc_list_each(v->c->kc, v->c->scope, &t, &o, kinds[i].fn, v, /* ret_version= */ NULL, &why);
+    if (rc == 0)
+        note_read(&v->checkup, kinds[i].res);
+    else if (rc == -ERR_NOT_FOUND && kinds[i].ours)
+        checkup_lacks(&v->checkup, kinds[i].res->plural);
+    else if (rc == -ERR_FORBIDDEN && !failure_is_login(&why))
+        v->notes[v->n_notes++] = xasprintf("%s cannot be read (%s): %s", kinds[i].res->plural,
+                                           err_msg(&why), kinds[i].without);
+    else
+        return err_move(e, &why);
+    return 0;
+}
+
+/* --- Telling --- */
+
+static int tell_json(const struct visit *v)
+{
+    json_t *notes = json_array();
+    for (size_t i = 0; i < v->n_notes; i++)
+        (void)json_array_append_new(notes, json_string(v->notes[i]));
+    auto_json json_t *doc = json_pack("{s:s, s:o, s:I, s:o}", "kind", "Checkup", "notRead", notes,
+                                      "more", (json_int_t)v->checkup.found.more, "findings",
+                                      complaints_json(&v->checkup.found));
+    return command_print(v->c, doc);
+}
+
+static void add_count(struct sb *b, size_t n, const char *what, const char *then)
+{
+    sb_addf(b, "%zu %s%s%s", n, what, n == 1 ? "" : "s", then);
+}
+
+static int tell_text(const struct visit *v)
+{
+    const struct checkup *c = &v->checkup;
+    auto_sb struct sb b = SB_INIT(COMMAND_MAX_BYTES);
+    complaints_text(&c->found, &v->c->screen, &b);
+    if (c->found.n)
+        sb_add_char(&b, '\n');
+    add_count(&b, complaints_count(&c->found, SEVERITY_ERROR), "error", ", ");
+    add_count(&b, complaints_count(&c->found, SEVERITY_WARNING), "warning", "; ");
+    add_count(&b, c->n_nodes, "node", ", ");
+    add_count(&b, c->n_devices, "Device", " and ");
+    add_count(&b, c->n_profiles, "GPUProfile", " looked at\n");
+    return command_print_text(v->c, &b);
+}
+
+/* What may not be read may be what is wrong. */
+static int verdict(const struct visit *v)
+{
+    if (v->checkup.found.n)
+        return COMMAND_CHANGES;
+    return v->n_notes ? COMMAND_FAILED : COMMAND_OK;
+}
+
+int command_doctor(const struct command *c)
+{
+    auto_err struct err e = {0};
+    auto_visit struct visit v = {.c = c};
+    checkup_init(&v.checkup, clock_wall_ms(c->clock));
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        if (look(&v, i, &e) < 0)
+            return command_fail(c->err, c->server, &e);
+    checkup_end(&v.checkup);
+    command_notes(c, v.notes, v.n_notes);
+    int code = c->output == OUTPUT_TEXT ? tell_text(&v) : tell_json(&v);
+    return code == COMMAND_OK ? verdict(&v) : code;
+}

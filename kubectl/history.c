@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kubectl/history.h"
+
+#include <string.h>
+
+#include "base/jx.h"
+#include "base/rfc3339.h"
+#include "base/xalloc.h"
+
+#include "kubectl/safe_text.h"
+#include "partition/vendor.h"
+
+/* What a line repeats of a message. */
+enum { MAX_WORDS_BYTES = 2048 };
+
+/* reportingController of what our programs write begins so. */
+#define OURS "gpu.cleave.dev/"
+
+static char *copy(const char *text)
+{
+    return text && *text ? xstrndup(text, MAX_WORDS_BYTES) : NULL;
+}
+
+static void drop(const char *text)
+{
+    free((void *)(uintptr_t)text);
+}
+
+static void entry_done(struct history_entry *e)
+{
+    drop(e->about);
+    drop(e->what);
+    drop(e->reason);
+    drop(e->words);
+}
+
+static int compare(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "");
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct history_entry *x = a;
+    const struct history_entry *y = b;
+    if (x->at_ms != y->at_ms)
+        return x->at_ms > y->at_ms ? -1 : 1;
+    int order = compare(x->about, y->about);
+    order = order ? order : compare(x->what, y->what);
+    return order ? order : compare(x->reason, y->reason);
+}
+
+void history_end(struct history *h)
+{
+    if (h->n)
+        qsort(h->items, h->n, sizeof(*h->items), newest_first);
+    while (h->n > HISTORY_MAX) {
+        entry_done(&h->items[--h->n]);
+        h->dropped++;
+    }
+}
+
+/* Copies the texts. However many Events there are, twice the bound is kept of them. */
+static void add(struct history *h, const struct history_entry *e)
+{
+    if (h->n == (size_t)HISTORY_MAX * 2)
+        history_end(h);
+    *XPUSH(h->items, h->n) = (struct history_entry){.at_ms = e->at_ms,
+                                                    .about = copy(e->about),
+                                                    .what = copy(e->what),
+                                                    .reason = copy(e->reason),
+                                                    .words = copy(e->words),
+                                                    .times = e->times ? e->times : 1,
+                                                    .is_bad = e->is_bad};
+}
+
+void history_done(struct history *h)
+{
+    for (size_t i = 0; i < h->n; i++)
+        entry_done(&h->items[i]);
+    free(h->items);
+    *h = (struct history){0};
+}
+
+/* --- The Device --- */
+
+/* Conditions that are bad when they are True. */
+static bool is_bad_when_true(const char *type)
+{
+    static const char *const list[] = {"RebootRequired", "Neighbours", "GrantsOutdated", "Stalled"};
+    for (size_t i = 0; i < ARRAY_LEN(list); i++)
+        if (strcmp(type, list[i]) == 0)
+            return true;
+    return false;
+}
+
+static void add_conditions(struct history *h, const char *about, const struct conditions *all)
+{
+    static const char *const states[] =
+        {[CONDITION_FALSE] = "False", [CONDITION_TRUE] = "True", [CONDITION_UNKNOWN] = "Unknown"};
+    for (size_t i = 0; i < all->count; i++) {
+        const struct condition *c = &all->items[i];
+        bool is_true = c->status == CONDITION_TRUE;
+        auto_free char *what = xasprintf("%s is %s", c->type, states[c->status]);
+        add(h, &(struct history_entry){.at_ms = c->last_transition_ms,
+                                       .about = about,
+                                       .what = what,
+                                       .reason = c->reason,
+                                       .words = c->message,
+                                       .is_bad = is_bad_when_true(c->type) == is_true});
+    }
+}
+
+static void add_breach(struct history *h, const char *about, const struct device_partition *p)
+{
+    if (p->has_breach)
+        add(h, &(struct history_entry){.at_ms = p->breach.since_ms,
+                                       .about = about,
+                                       .what = "breach of a share",
+                                       .reason = p->breach.reason,
+                                       .words = p->breach.message,
+                                       .is_bad = true});
+}
+
+static void add_card(struct history *h, const struct device_card *card)
+{
+    auto_free char *about =
+        xasprintf("%s GPU %lld", vendor_title(card->vendor), (long long)card->index);
+    add_conditions(h, about, &card->conditions);
+    if (card->has_drain)
+        add(h, &(struct history_entry){.at_ms = card->drain.since_ms,
+                                       .about = about,
+                                       .what = "must become free",
+                                       .reason = "Draining"});
+    for (size_t i = 0; i < card->n_partitions; i++)
+        add_breach(h, about, &card->partitions[i]);
+}
+
+void history_add_device(struct history *h, const struct device_status *st)
+{
+    add_conditions(h, "Device", &st->conditions);
+    for (size_t i = 0; i < st->n_devices; i++)
+        add_card(h, &st->devices[i]);
+}
+
+/* --- Events --- */
+
+static int64_t time_of(const char *text)
+{
+    int64_t ms = 0;
+    return text && rfc3339_parse(text, &ms, NULL) == 0 ? ms : 0;
+}
+
+static bool is_about(const json_t *event, const char *node)
+{
+    const char *kind = JX_STR_AT(event, "regarding", "kind");
+    const char *by = JX_STR_AT(event, "reportingController");
+    return by && strncmp(by, OURS, strlen(OURS)) == 0 && kind &&
+           (strcmp(kind, "Node") == 0 || strcmp(kind, "Device") == 0) &&
+           compare(JX_STR_AT(event, "regarding", "name"), node) == 0;
+}
+
+void history_add_event(struct history *h, const char *node, const json_t *event)
+{
+    const char *last = JX_STR_AT(event, "series", "lastObservedTime");
+    if (!is_about(event, node))
+        return;
+    add(h, &(struct history_entry){.at_ms = time_of(last ? last : JX_STR_AT(event, "eventTime")),
+                                   .about = JX_STR_AT(event, "regarding", "kind"),
+                                   .what = "Event",
+                                   .reason = JX_STR_AT(event, "reason"),
+                                   .words = JX_STR_AT(event, "note"),
+                                   .times = json_integer_value(JX_AT(event, "series", "count")),
+                                   .is_bad = compare(JX_STR_AT(event, "type"), "Warning") == 0});
+}
+
+/* --- Telling --- */
+
+static void add_entry(const struct history_entry *e, const struct screen *s, struct sb *b)
+{
+    char time[RFC3339_BYTES];
+    auto_free char *what = safe_text(e->what);
+    auto_free char *reason = safe_text(e->reason);
+    auto_free char *words = safe_text(e->words);
+    sb_addf(b, "%s  %s  %s: ", rfc3339_format(e->at_ms, time), e->about, what);
+    screen_paint(s, b, e->is_bad ? INK_BAD : INK_GOOD, reason);
+    if (e->times > 1)
+        sb_addf(b, ", %lld times", (long long)e->times);
+    sb_addf(b, "\n%s%s%s", *words ? "    " : "", words, *words ? "\n" : "");
+}
+
+void history_text(const struct history *h, const struct screen *s, struct sb *ret)
+{
+    for (size_t i = 0; i < h->n; i++)
+        add_entry(&h->items[i], s, ret);
+    if (h->dropped)
+        sb_addf(ret, "and %zu older\n", h->dropped);
+}
+
+json_t *history_json(const struct history *h)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < h->n; i++) {
+        char time[RFC3339_BYTES];
+        const struct history_entry *e = &h->items[i];
+        (void)json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:I, s:b}", "at",
+                                                    rfc3339_format(e->at_ms, time), "about",
+                                                    e->about, "what", e->what, "reason", e->reason,
+                                                    "message", e->words, "times",
+                                                    (json_int_t)e->times, "bad", e->is_bad));
+    }
+    return list;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <jansson.h>
+
+#include "api/device.h"
+#include "kubectl/screen.h"
+
+/* What has changed on one node, as its objects and Events still tell. Pure. */
+
+struct history_entry {
+    int64_t at_ms; /* wall clock */
+    /* In a history these texts are its own. */
+    const char *about; /* "Node", "Device", or a card: "NVIDIA GPU 0" */
+    const char *what;  /* a condition with its status, "Event", … */
+    const char *reason, *words;
+    int64_t times; /* of an Event that repeats; else 1 */
+    bool is_bad;
+};
+
+/* Older entries are dropped, and counted. */
+enum { HISTORY_MAX = 200 };
+
+struct history {
+    struct history_entry *items;
+    size_t n, dropped;
+};
+
+/* The conditions of the Device and its cards with the times of their last change, drains, and
+ * breaches. */
+void history_add_device(struct history *h, const struct device_status *st);
+/* An Event (events.k8s.io/v1), if one of Cleave's programs wrote it about the Node or the Device of
+ * this name. */
+void history_add_event(struct history *h, const char *node, const json_t *event);
+/* The newest first. */
+void history_end(struct history *h);
+void history_done(struct history *h);
+AUTO_DEFINE(history, struct history, history_done)
+#define auto_history AUTO(history)
+
+/* Appends it for a person. */
+void history_text(const struct history *h, const struct screen *s, struct sb *ret);
+/* The same for programs (docs/kubectl.md): an array. New reference. */
+json_t *history_json(const struct history *h);

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kubectl/redraw.h"
+
+#include <string.h>
+
+#include "base/xalloc.h"
+
+enum { LOOK_AGAIN_MS = 60000, TIMES_AS_LONG = 10 };
+
+/* To the upper left corner, and from there on nothing. */
+#define CLEAR "\033[H\033[J"
+
+static int ring(void *arg, enum kc_change change, const json_t *obj, struct err *e)
+{
+    (void)obj;
+    bool *rang = arg;
+    if (change == KC_BOOKMARK)
+        return 0;
+    *rang = true;
+    return err_set(e, ERR_CANCELED, "something has changed");
+}
+
+/* Waits until something has changed, or it is time to look again. */
+static int await_change(const struct command *c, const struct kc_target *t,
+                        const struct kc_watch_opts *o, struct err *e)
+{
+    bool rang = false;
+    auto_err struct err why = {0};
+    auto_scope struct scope *s = scope_new(c->scope, LOOK_AGAIN_MS);
+    int rc = kc_watch(c->kc, s, t, o, ring, &rang, &why);
+    /* Whether the server is gone for good, the next reading finds out. */
+    if (rang || rc == 0 || rc == -ERR_TIMEOUT || rc == -ERR_EXPIRED || rc == -ERR_UNAVAILABLE)
+        return 0;
+    return err_move(e, &why);
+}
+
+static int draw(const struct command *c, const char *text, bool first)
+{
+    bool in_place = c->output == OUTPUT_TEXT && c->screen.in_place;
+    const char *between = c->output == OUTPUT_YAML ? "---\n" : c->output == OUTPUT_TEXT ? "\n" : "";
+    auto_free char *all = xasprintf("%s%s", in_place ? CLEAR : first ? "" : between, text);
+    return command_put(c, all);
+}
+
+static void replace(char **at, char *with)
+{
+    free(*at);
+    *at = with;
+}
+
+/* False: the scope has ended. */
+static bool rest(const struct command *c, int64_t began_ms, int64_t took_ms)
+{
+    int64_t least = took_ms * TIMES_AS_LONG;
+    int64_t until = began_ms + (least > c->redraw_ms ? least : c->redraw_ms);
+    int64_t left = until - clock_mono_ms(c->clock);
+    return scope_wait_ms(c->scope, left > 0 ? left : 0);
+}
+
+int redraw_run(const struct command *c, const struct kc_target *t, const char *fields,
+               redraw_fn *fn, void *arg)
+{
+    auto_free char *shown = NULL;
+    for (;;) {
+        auto_err struct err e = {0};
+        auto_free char *text = NULL;
+        auto_free char *version = NULL;
+        int64_t began = clock_mono_ms(c->clock);
+        int code = fn(arg, &text, &version);
+        int64_t took = clock_mono_ms(c->clock) - began;
+        if (code == COMMAND_OK && (!shown || strcmp(text, shown) != 0)) {
+            code = draw(c, text, /* first= */ !shown);
+            replace(&shown, TAKE(text));
+        }
+        if (code != COMMAND_OK)
+            return code;
+        const struct kc_watch_opts o = {.fields = fields, .resource_version = version};
+        if (await_change(c, t, &o, &e) < 0)
+            return scope_is_canceled(c->scope) ? COMMAND_OK : command_fail(c->err, c->server, &e);
+        if (!rest(c, began, took))
+            return COMMAND_OK;
+    }
+}
