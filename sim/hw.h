@@ -64,6 +64,11 @@ struct hw_remap {
     uint32_t pending, failed;
 };
 
+/* Errors of a card's NVLinks; all of them happened on the first. */
+struct hw_link_errors {
+    uint64_t replays, recoveries, crc_flits, crc_data;
+};
+
 struct hw_gpu {
     char model[24];
     char uuid[48];
@@ -81,6 +86,7 @@ struct hw_gpu {
     uint64_t pcie_replays;
     struct hw_ecc ecc;
     struct hw_remap remap;
+    struct hw_link_errors link_errors;
     struct hw_work work;
     struct hw_gi gis[HW_MAX_GI];
 };

@@ -245,8 +245,16 @@ nvmlReturn_t nvmlDeviceGetEncoderStats(nvmlDevice_t device, unsigned int *sessio
 
 /* --- NVLink --- */
 
-/* Replays, recoveries, CRC errors of flits, of data, of ECC: none. */
 enum { LINK_COUNTERS = 5 };
+
+static unsigned long long link_errors(const struct hw_gpu *gpu, unsigned int link,
+                                      unsigned int counter)
+{
+    const struct hw_link_errors *e = &gpu->link_errors;
+    const uint64_t counters[LINK_COUNTERS] = {e->replays, e->recoveries, e->crc_flits, e->crc_data,
+                                              /* ECC: */ 0};
+    return link == 0 ? counters[counter] : 0;
+}
 
 nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned int link,
                                              unsigned int counter, unsigned long long *counterValue)
@@ -258,6 +266,6 @@ nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned int l
     if (rc == NVML_SUCCESS && (c.hw->links == LINKS_NONE || link >= hw_model(c.gpu)->nvlinks))
         rc = NVML_ERROR_NOT_SUPPORTED;
     if (rc == NVML_SUCCESS)
-        *counterValue = 0;
+        *counterValue = link_errors(c.gpu, link, counter);
     return call_leave(&c, rc);
 }

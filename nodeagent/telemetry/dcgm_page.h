@@ -33,6 +33,3 @@ struct dcgm_page {
 
 /* Appends the page: metrics in the order of the counters, their series by card, place and pod. */
 void dcgm_page_write(const struct dcgm_page *p, struct sb *out);
-
-/* Appends a label, with a comma before it. What is not UTF-8 in the value is replaced. */
-void dcgm_page_add_label(struct sb *out, const char *name, const char *value);

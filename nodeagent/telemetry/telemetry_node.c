@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/telemetry/telemetry_node.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/xalloc.h"
 
+#include "nodeagent/health/health.h"
 #include "nodeagent/kubelet/checkpoint.h"
 #include "nodeagent/mode/card_mode.h"
 #include "nodeagent/offer/device_id.h"
@@ -62,6 +64,7 @@ static void build_card(const struct gpu_card *card, const struct gpu_driver *dri
     (void)snprintf(to->driver, sizeof(to->driver), "%s", driver ? driver->version : "");
     to->index = card->index;
     to->minor = card->minor;
+    to->last_xid = (double)NAN;
     add_place(to, -1, "");
     for (unsigned i = 0; !card->unread && i < card->state.n; i++) {
         const struct mig_instance *m = &card->state.items[i];
@@ -254,8 +257,11 @@ void telemetry_node_build(const struct node_state *s, const struct checkpoint *c
         if (!*card->uuid)
             continue;
         list_devices(&b, card, ret->n);
+        struct telemetry_node_card *to = XPUSH(ret->cards, ret->n);
         build_card(card, s->inventory ? gpu_inventory_driver(s->inventory, card->vendor) : NULL,
-                   XPUSH(ret->cards, ret->n));
+                   to);
+        if (s->health && !s->cards[i].unwatched)
+            to->last_xid = (double)health_last_xid(s->health, card->uuid);
     }
     if (b.n_devices)
         qsort(b.devices, b.n_devices, sizeof(*b.devices), by_id);

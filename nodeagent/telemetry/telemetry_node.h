@@ -36,6 +36,7 @@ struct telemetry_node_card {
     char uuid[GPU_UUID_BYTES], model[GPU_NAME_BYTES], pci_bus_id[GPU_BUS_ID_BYTES];
     char driver[80];
     unsigned index, minor;
+    double last_xid;                /* 0: none yet; NAN: its driver reports none */
     struct telemetry_place *places; /* the card, and then its GPU instances by their ids */
     size_t n_places;
 };

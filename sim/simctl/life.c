@@ -160,6 +160,20 @@ void remap(struct state *s, struct args *a)
     state_unlock(s);
 }
 
+void nvlink(struct state *s, struct args *a)
+{
+    (void)state_lock(s);
+    struct hw *hw = state_begin(s);
+    struct hw_link_errors *e = &hw->gpus[take_gpu(a, hw)].link_errors;
+    e->replays += take_number(a, "--replays", 0);
+    e->recoveries += take_number(a, "--recoveries", 0);
+    e->crc_flits += take_number(a, "--crc-flits", 0);
+    e->crc_data += take_number(a, "--crc-data", 0);
+    take_end(a);
+    state_commit(s);
+    state_unlock(s);
+}
+
 void recovery_action(struct state *s, struct args *a)
 {
     static const char *const names[] = {"none",      "reset",           "reboot",

@@ -160,6 +160,22 @@ Test(nvml_telemetry, counters_of_errors_are_the_cards)
     cr_expect_eq(OF(&card, REMAP_PENDING), 1);
 }
 
+Test(nvml_telemetry, errors_of_nvlinks_are_those_of_all_links)
+{
+    auto_machine struct machine m = start("[{model: h100-80}, {model: t4}]");
+    const struct telemetry_card before = measure(&m, 0);
+    sim_control("nvlink --gpu 0 --replays 3 --recoveries 1 --crc-flits 7 --crc-data 2");
+    sim_control("nvlink --gpu 0 --replays 2");
+    const struct telemetry_card card = measure(&m, 0);
+    const struct telemetry_card unlinked = measure(&m, 1);
+    cr_expect_eq(OF(&before, NVLINK_REPLAYS), 0);
+    cr_expect_eq(OF(&card, NVLINK_REPLAYS), 5);
+    cr_expect_eq(OF(&card, NVLINK_RECOVERIES), 1);
+    cr_expect_eq(OF(&card, NVLINK_CRC_FLIT_ERRORS), 7);
+    cr_expect_eq(OF(&card, NVLINK_CRC_DATA_ERRORS), 2);
+    cr_expect(isnan(OF(&unlinked, NVLINK_REPLAYS)));
+}
+
 Test(nvml_telemetry, values_follow_the_work)
 {
     auto_machine struct machine m = start("[{model: h100-80, count: 2}]");
