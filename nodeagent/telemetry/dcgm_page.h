@@ -3,6 +3,7 @@
 
 #include "base/sb.h"
 
+#include "interop/hami_names.h"
 #include "nodeagent/telemetry/attribution.h"
 #include "nodeagent/telemetry/counter_file.h"
 
@@ -28,6 +29,7 @@ struct dcgm_page {
     const struct counter_list *neutral;         /* of the others; NULL: they are left out */
     const char *host;
     enum dcgm_labels labels;
+    enum hami_names hami;
     bool without_pods; /* shared cards have one series without a pod */
 };
 

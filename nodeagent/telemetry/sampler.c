@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/telemetry/hami_page.h"
 #include "nodeagent/telemetry/neutral_fields.h"
 #include "nodeagent/telemetry/samples.h"
 
@@ -75,7 +76,8 @@ struct sampler *sampler_new(const struct sampler_options *o)
     struct sampler *s = xmalloc(sizeof(*s));
     s->o = *o;
     neutral_fields_list(&s->neutral);
-    s->wanted = counter_list_values(o->counters) | counter_list_values(&s->neutral);
+    s->wanted = (o->hami ? HAMI_PAGE_VALUES : 0) | counter_list_values(o->counters) |
+                counter_list_values(&s->neutral);
     (void)pthread_mutex_init(&s->mu, NULL);
     init_cond(&s->wake);
     init_cond(&s->ended);
@@ -155,6 +157,7 @@ static void write_page(struct sampler *s, bool without_pods, struct sb *out)
                                   .neutral = &s->neutral,
                                   .host = s->o.host,
                                   .labels = s->o.labels,
+                                  .hami = s->o.hami,
                                   .without_pods = without_pods};
     samples_write(&s->samples, how, out);
 }

@@ -27,6 +27,7 @@ struct sampler_options {
     const struct counter_list *counters;
     const char *host;
     enum dcgm_labels labels;
+    enum hami_names hami;
     const char *proc_root; /* NULL: /proc */
 };
 

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/telemetry/hami_page.h"
 #include "nodeagent/telemetry/page_text.h"
 
 enum { TOLD_AFTER = 2 }; /* so many failures are logged: one alone may be a reset */
@@ -124,6 +125,7 @@ void samples_write(struct samples *s, struct dcgm_page how, struct sb *out)
     how.node = &s->node;
     how.readings = readings;
     dcgm_page_write(&how, out);
+    hami_page_write(&how, out);
     write_left_out(s, out);
 }
 

@@ -148,13 +148,15 @@ static const char *uid_of(const struct build *b, const struct holder *h)
     return found ? (*found)->uid : NULL;
 }
 
-static void add_holder(struct telemetry_place *p, const struct holder *h, const char *uid)
+static void add_holder(struct telemetry_place *p, const struct holder *h, const char *uid,
+                       uint64_t share_bytes)
 {
     *XPUSH(p->holders, p->n_holders) = (struct telemetry_holder){
         .ns = xstrdup(h->ns),
         .pod = xstrdup(h->pod),
         .container = xstrdup(h->container ? h->container : ""),
         .uid = xstrdup(uid),
+        .share_bytes = share_bytes,
     };
 }
 
@@ -166,7 +168,7 @@ static void take_share(struct build *b, const struct holder *h, unsigned slot)
         if (strcmp(b->ret->cards[i].uuid, share->card) != 0)
             continue;
         b->ret->cards[i].places[0].is_shared = true;
-        add_holder(&b->ret->cards[i].places[0], h, share->uid);
+        add_holder(&b->ret->cards[i].places[0], h, share->uid, (uint64_t)share->memory_mib << 20);
     }
 }
 
@@ -184,7 +186,7 @@ static void take_device(struct build *b, const struct holder *h)
         return;
     struct telemetry_place *p = place_of(&b->ret->cards[d->card], d->gi_id);
     p->is_shared |= d->is_part || h->id[base];
-    add_holder(p, h, uid_of(b, h));
+    add_holder(p, h, uid_of(b, h), /* share_bytes= */ 0);
 }
 
 static void take_holders(struct build *b)
@@ -230,6 +232,7 @@ static void join_holders(struct telemetry_place *p, bool by_pod)
         }
         if (!same)
             *last->container = '\0';
+        last->share_bytes += h->share_bytes;
         if (!last->uid)
             last->uid = TAKE(h->uid);
         holder_free(h);

@@ -20,6 +20,7 @@ struct telemetry_holder {
     char *ns, *pod;
     char *container; /* "": the pod has several there, and a process does not tell which it is of */
     char *uid;       /* the pod's; NULL: not known, so its processes are not known either */
+    uint64_t share_bytes; /* memory of its shares of a card; 0: it has none */
 };
 
 /* A card, or a GPU instance. */

@@ -66,7 +66,7 @@ static void hold(struct telemetry_place *p, const char *ns, const char *pod)
 {
     *XPUSH(p->holders, p->n_holders) =
         (struct telemetry_holder){xstrdup(ns), xstrdup(pod), xstrdup("main"),
-                                  xasprintf("uid-%s", pod)};
+                                  xasprintf("uid-%s", pod), 0};
 }
 
 static void list(const char *text)

@@ -48,7 +48,7 @@ static struct telemetry_node node_of(unsigned n_cards, const char *pod)
         p->is_shared = true;
         *XPUSH(p->holders, p->n_holders) =
             (struct telemetry_holder){xstrdup("team"), xstrdup(pod), xstrdup("main"),
-                                      xstrdup("0b7c1f5e-9a3d-4c7b-8f21-1234567890ab")};
+                                      xstrdup("0b7c1f5e-9a3d-4c7b-8f21-1234567890ab"), 0};
     }
     return n;
 }
@@ -290,7 +290,7 @@ Test(sampler, pods_are_left_out_where_the_page_has_no_room_for_them)
     for (int i = 0; i < 30000; i++)
         *XPUSH(p->holders, p->n_holders) =
             (struct telemetry_holder){xstrdup("team"), xasprintf("p%05d", i), xstrdup("main"),
-                                      xasprintf("u%d", i)};
+                                      xasprintf("u%d", i), 0};
     sampler_show(s, &n);
     sampler_round(s);
     expect_there("cleave_agent_telemetry_pods_left_out 1\n");

@@ -196,6 +196,25 @@ Test(telemetry_node, a_share_is_on_its_card)
     hold("share@3", "train", "main");
     hold("share@4", "not-bound-yet", "main");
     expect(A ": shared train/main=u7\n");
+    cr_expect_eq(node.cards[0].places[0].holders[0].share_bytes, UINT64_C(1) << 30);
+}
+
+Test(telemetry_node, the_shares_of_a_pods_containers_on_a_card_are_added_up)
+{
+    static char uid[] = "u7", first[] = "first", second[] = "second";
+    struct share share = {.slot = SLOT_SHARES_FIRST + 3,
+                          .card = A,
+                          .memory_mib = 1024,
+                          .uid = uid,
+                          .container = first};
+    shares_put(&shares, &share);
+    share.slot++;
+    share.container = second;
+    shares_put(&shares, &share);
+    hold("share@3", "train", "first");
+    hold("share@4", "train", "second");
+    expect(A ": shared train/=u7\n");
+    cr_expect_eq(node.cards[0].places[0].holders[0].share_bytes, UINT64_C(2) << 30);
 }
 
 Test(telemetry_node, who_is_not_known_by_name_and_what_is_not_here_is_passed_over)
