@@ -216,8 +216,9 @@ static int fill_moving_field(const struct call *c, nvmlFieldValue_t *v)
     case FI_POWER_INSTANT:
         return put_uint(v, load_power_mw(c));
     case FI_PERF_POLICY_POWER:
+        return put_ull(v, load_held_ns(c, HOLD_POWER));
     case FI_PERF_POLICY_THERMAL:
-        return put_ull(v, 0);
+        return put_ull(v, load_held_ns(c, HOLD_HEAT));
     case FI_NVLINK_DATA_TX:
     case FI_NVLINK_DATA_RX:
         return link_field(c, v, load_nvlink_kib(c));
