@@ -42,7 +42,7 @@ declare -A may_include=(
     [nodeagent/loop]="nodeagent/report nodeagent/telemetry nodeagent/audit nodeagent/slots nodeagent/offer nodeagent/health nodeagent/change nodeagent/mode
         nodeagent/kubelet nodeagent/cdi nodeagent/container nodeagent/gpu service kubeclient partition api base"
     [nodeagent/report]="nodeagent/offer nodeagent/change nodeagent/mode nodeagent/gpu service interop partition api base"
-    [nodeagent/telemetry]="nodeagent/offer nodeagent/mode nodeagent/kubelet nodeagent/gpu service base"
+    [nodeagent/telemetry]="nodeagent/offer nodeagent/health nodeagent/mode nodeagent/kubelet nodeagent/gpu service interop base"
     [nodeagent/audit]="nodeagent/slots nodeagent/offer nodeagent/change nodeagent/container nodeagent/gpu limiter/region.h api base"
     [nodeagent/slots]="nodeagent/offer nodeagent/change nodeagent/mode nodeagent/cdi nodeagent/arbiter nodeagent/container nodeagent/gpu limiter/region.h service interop kubeclient partition api base"
     [nodeagent/offer]="nodeagent/health nodeagent/change nodeagent/mode nodeagent/kubelet nodeagent/cdi nodeagent/vendor nodeagent/container nodeagent/gpu partition api base"

@@ -7,34 +7,12 @@
 
 #include "service/metrics.h"
 
-/* HAMi gives all of its families this label. */
-#define ZONE "zone=\"vGPU\""
-
-/* Two generations of names, by which the tables below are indexed. */
-enum generation { CURRENT, LEGACY, N_GENERATIONS };
-
-int hami_names_parse(const char *text, enum hami_names *ret, struct err *e)
-{
-    static const char *const words[] = {
-        [HAMI_NONE] = "none",
-        [HAMI_CURRENT] = "current",
-        [HAMI_LEGACY] = "legacy",
-        [HAMI_BOTH] = "both",
-    };
-    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-        if (strcmp(text, words[i]) == 0) {
-            *ret = (enum hami_names)i;
-            return 0;
-        }
-    }
-    return err_set(e, ERR_INVALID, "--hami-metrics is \"%s\", none of none, current, legacy, both",
-                   text);
-}
-
-static bool is_wanted(enum hami_names names, enum generation g)
-{
-    return names == HAMI_BOTH || names == (g == CURRENT ? HAMI_CURRENT : HAMI_LEGACY);
-}
+/* The tables below are indexed by the two generations of names. */
+enum generation {
+    CURRENT = HAMI_NAMES_CURRENT,
+    LEGACY = HAMI_NAMES_LEGACY,
+    N_GENERATIONS = HAMI_GENERATIONS
+};
 
 /* --- Lines --- */
 
@@ -45,7 +23,7 @@ static void begin_family(const char *name, const char *help, struct sb *out)
 
 static void begin_sample(const char *name, struct sb *out)
 {
-    sb_addf(out, "%s{" ZONE, name);
+    sb_addf(out, "%s{" HAMI_ZONE, name);
 }
 
 static void add_text(const char *label, const char *value, struct sb *out)
@@ -279,7 +257,7 @@ static void write_quotas(const struct view_snapshot *s, enum generation g, struc
 void hami_metrics_write(const struct view_snapshot *s, enum hami_names names, struct sb *out)
 {
     for (enum generation g = CURRENT; g < N_GENERATIONS; g++) {
-        if (!is_wanted(names, g))
+        if (!hami_names_have(names, (enum hami_generation)g))
             continue;
         write_cards(s, g, out);
         write_shares(s, g, out);

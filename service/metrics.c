@@ -25,6 +25,7 @@ struct metric_series {
 struct metric {
     const char *name, *help;
     enum metric_type type;
+    bool is_time; /* values are microseconds */
     const char *labels[METRICS_MAX_LABELS];
     size_t label_count;
     double bounds[MAX_BOUNDS];
@@ -107,6 +108,15 @@ struct metric *metrics_counter(struct metrics *m, const char *name, const char *
     return family(m, name, help, COUNTER, labels);
 }
 
+struct metric *metrics_counter_seconds(struct metrics *m, const char *name, const char *help,
+                                       const char *const *labels)
+{
+    struct metric *f = family(m, name, help, COUNTER, labels);
+    HOLD(&f->mu);
+    f->is_time = true;
+    return f;
+}
+
 struct metric *metrics_gauge(struct metrics *m, const char *name, const char *help,
                              const char *const *labels)
 {
@@ -186,7 +196,7 @@ struct metric_series *metric_series(struct metric *f, const char *const *values)
 
 void metric_rows(struct metric *f, const char *const *rows, const int64_t *values, size_t n)
 {
-    assert(f->type == GAUGE);
+    assert(f->type != HISTOGRAM);
     HOLD(&f->mu);
     for (size_t i = 0; i < f->series_count; i++) {
         free(f->series[i]->labels);
@@ -197,7 +207,8 @@ void metric_rows(struct metric *f, const char *const *rows, const int64_t *value
     f->by_labels = strmap_new();
     for (size_t i = 0; i < n && i < METRICS_MAX_SERIES; i++) {
         auto_free char *labels = label_text(f, &rows[i * f->label_count]);
-        metric_set(series_locked(f, labels), values ? values[i] : 1);
+        atomic_store_explicit(&series_locked(f, labels)->value, values ? values[i] : 1,
+                              memory_order_relaxed);
     }
 }
 
@@ -269,8 +280,12 @@ static void write_histogram(const struct metric_series *s, struct sb *out)
 
 static void write_value(const struct metric_series *s, struct sb *out)
 {
-    sb_addf(out, "%s%s%s%s %lld\n", s->family->name, *s->labels ? "{" : "", s->labels,
-            *s->labels ? "}" : "", (long long)metric_value(s));
+    sb_addf(out, "%s%s%s%s ", s->family->name, *s->labels ? "{" : "", s->labels,
+            *s->labels ? "}" : "");
+    if (s->family->is_time)
+        sb_addf(out, "%.6f\n", (double)metric_value(s) / 1e6);
+    else
+        sb_addf(out, "%lld\n", (long long)metric_value(s));
 }
 
 static void write_family(struct metric *f, struct sb *out)

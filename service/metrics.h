@@ -31,6 +31,9 @@ struct metrics *metrics_new(void);
  * name gives the same family again. Any thread. Borrowed for the registry's life. */
 struct metric *metrics_counter(struct metrics *m, const char *name, const char *help,
                                const char *const *labels);
+/* The same of a time: values go in as microseconds, and are shown in seconds. */
+struct metric *metrics_counter_seconds(struct metrics *m, const char *name, const char *help,
+                                       const char *const *labels);
 struct metric *metrics_gauge(struct metrics *m, const char *name, const char *help,
                              const char *const *labels);
 /* bounds: ascending upper bounds in seconds, `count` of them; +Inf is added. At most 20. */
@@ -44,9 +47,9 @@ struct metric_series *metric_series(struct metric *f, const char *const *values)
 #define METRIC_WITH(family, ...)                                                                   \
     metric_series(family, (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
 
-/* Replaces all series of the family, a gauge, by these, each with the value 1: for facts that come
- * and go. rows: n times as many values as it has labels. Keep no series of such a family. Any
- * thread. */
+/* Replaces all series of the family, a gauge or a counter, by these, each with the value 1: for facts
+ * that come and go. rows: n times as many values as it has labels. Keep no series of such a family.
+ * Any thread. */
 void metric_facts(struct metric *f, const char *const *rows, size_t n);
 /* The same with a value for each row; values NULL: 1. */
 void metric_rows(struct metric *f, const char *const *rows, const int64_t *values, size_t n);

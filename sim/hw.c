@@ -95,6 +95,21 @@ int64_t hw_work_ns(const struct hw_work *w, int64_t now_ns)
     return w->done_ns + since / 100 * (int64_t)w->percent;
 }
 
+bool hw_is_held(const struct hw_gpu *gpu, uint64_t percent, enum hw_hold why)
+{
+    if (why == HOLD_POWER)
+        return percent >= 100;
+    return percent > 0 &&
+           gpu->temperature_c + percent * FULL_LOAD_CELSIUS / 100 >= SLOWDOWN_CELSIUS;
+}
+
+int64_t hw_held_ns(const struct hw_gpu *gpu, enum hw_hold why, int64_t now_ns)
+{
+    const struct hw_work *w = &gpu->work;
+    bool is_held = now_ns > w->since_ns && hw_is_held(gpu, w->percent, why);
+    return gpu->held_ns[why] + (is_held ? now_ns - w->since_ns : 0);
+}
+
 static uint64_t load_on(const struct hw *hw, uint32_t gpu, uint32_t gi)
 {
     uint64_t sum = 0;
@@ -121,5 +136,7 @@ void hw_count_work(struct hw *hw, uint32_t gpu, int64_t now_ns)
         parts += load * gi->size;
     }
     uint64_t whole = card->mig_current ? parts / hw_model(card)->grid : load_on(hw, gpu, HW_NONE);
+    for (enum hw_hold why = 0; why < HOLDS; why++)
+        card->held_ns[why] = hw_held_ns(card, why, now_ns);
     begin_work(&card->work, whole, now_ns);
 }

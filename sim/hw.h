@@ -44,6 +44,12 @@ struct hw_work {
     int64_t since_ns, done_ns;
 };
 
+/* Why clocks are held down: the card takes what it may, or it is too hot. */
+enum hw_hold { HOLD_POWER, HOLD_HEAT, HOLDS };
+
+/* A card's work makes it so much warmer at full load, and from here on it is too hot. */
+enum { FULL_LOAD_CELSIUS = 36, SLOWDOWN_CELSIUS = 89 };
+
 struct hw_gi {
     uint64_t serial; /* 0: the entry is empty */
     uint32_t id;
@@ -64,6 +70,11 @@ struct hw_remap {
     uint32_t pending, failed;
 };
 
+/* Errors of a card's NVLinks; all of them happened on the first. */
+struct hw_link_errors {
+    uint64_t replays, recoveries, crc_flits, crc_data;
+};
+
 struct hw_gpu {
     char model[24];
     char uuid[48];
@@ -81,7 +92,9 @@ struct hw_gpu {
     uint64_t pcie_replays;
     struct hw_ecc ecc;
     struct hw_remap remap;
+    struct hw_link_errors link_errors;
     struct hw_work work;
+    int64_t held_ns[HOLDS]; /* clocks were held down, until work.since_ns */
     struct hw_gi gis[HW_MAX_GI];
 };
 
@@ -178,6 +191,11 @@ void hw_emit_text(struct hw *hw, uint64_t type, const char *text, uint32_t metax
 
 /* The time that the work took until then; it only grows. */
 int64_t hw_work_ns(const struct hw_work *w, int64_t now_ns);
+
+/* True while this load holds the card's clocks down. */
+bool hw_is_held(const struct hw_gpu *gpu, uint64_t percent, enum hw_hold why);
+/* For how long the work of attached processes held them down until then; it only grows. */
+int64_t hw_held_ns(const struct hw_gpu *gpu, enum hw_hold why, int64_t now_ns);
 
 /* Counts the work of an NVIDIA card and its instances anew, after processes came or went. */
 void hw_count_work(struct hw *hw, uint32_t gpu, int64_t now_ns);

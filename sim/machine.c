@@ -62,6 +62,7 @@ static void finish_reset(struct hw_gpu *gpu)
     gpu->recovery_action = 0;
     gpu->last_xid = 0;
     gpu->remap.pending = 0;
+    gpu->link_errors = (struct hw_link_errors){0};
     gpu->ecc.corrected_volatile = 0;
     gpu->ecc.uncorrected_volatile = 0;
     gpu->ecc.sram_corrected = 0;

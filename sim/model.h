@@ -56,7 +56,8 @@ struct model {
     unsigned int arch, cc_major, cc_minor, brand;
     unsigned int memory_mib, reserved_mib, bar1_mib;
     unsigned int sms, cores_per_sm;
-    unsigned int power_limit_w, clock_sm_mhz, clock_memory_mhz;
+    unsigned int power_limit_w, clock_sm_mhz, clock_memory_mhz; /* clocks: the highest */
+    unsigned int idle_memory_mhz; /* 0: the memory's clock stays, as HBM's does */
     unsigned int nvlinks, pcie_generation;
     bool nvswitch; /* its NVLinks go to switches, and it belongs to a fabric */
     bool ecc_default, row_remapping;

@@ -190,6 +190,13 @@ static int link_field(const struct call *c, nvmlFieldValue_t *v, unsigned long l
     return put_ull(v, v->scopeId == UINT_MAX ? of_all : of_all / links);
 }
 
+/* Of all links, whatever the scope. */
+static int link_errors_field(const struct call *c, nvmlFieldValue_t *v, unsigned long long value)
+{
+    bool linked = c->hw->links != LINKS_NONE && hw_model(c->gpu)->nvlinks > 0;
+    return linked ? put_ull(v, value) : NVML_ERROR_NOT_SUPPORTED;
+}
+
 /* Only generations before row remapping retire pages; here no page ever is. */
 static int retired_field(const struct hw_gpu *gpu, nvmlFieldValue_t *v)
 {
@@ -209,11 +216,20 @@ static int fill_moving_field(const struct call *c, nvmlFieldValue_t *v)
     case FI_POWER_INSTANT:
         return put_uint(v, load_power_mw(c));
     case FI_PERF_POLICY_POWER:
+        return put_ull(v, load_held_ns(c, HOLD_POWER));
     case FI_PERF_POLICY_THERMAL:
-        return put_ull(v, 0);
+        return put_ull(v, load_held_ns(c, HOLD_HEAT));
     case FI_NVLINK_DATA_TX:
     case FI_NVLINK_DATA_RX:
         return link_field(c, v, load_nvlink_kib(c));
+    case FI_NVLINK_CRC_FLIT_TOTAL:
+        return link_errors_field(c, v, c->gpu->link_errors.crc_flits);
+    case FI_NVLINK_CRC_DATA_TOTAL:
+        return link_errors_field(c, v, c->gpu->link_errors.crc_data);
+    case FI_NVLINK_REPLAY_TOTAL:
+        return link_errors_field(c, v, c->gpu->link_errors.replays);
+    case FI_NVLINK_RECOVERY_TOTAL:
+        return link_errors_field(c, v, c->gpu->link_errors.recoveries);
     default:
         return NVML_ERROR_NOT_SUPPORTED;
     }

@@ -78,7 +78,48 @@ unsigned long long load_energy_mj(const struct call *c)
 /* Derived: 70 degrees at full load, as a cooled H100 has. It follows the work at once. */
 unsigned int load_celsius(const struct call *c)
 {
-    return c->gpu->temperature_c + load_percent(c) * 36 / 100;
+    return c->gpu->temperature_c + load_percent(c) * FULL_LOAD_CELSIUS / 100;
+}
+
+static bool is_held(const struct call *c, enum hw_hold why)
+{
+    return hw_is_held(c->gpu, load_percent(c), why);
+}
+
+/* Assumed: 210 MHz at rest, as nvidia-smi shows of Ampere's boards (github.com/noonghunna/club-3090,
+ * issue 107, where GDDR's memory is at 405 MHz; that of HBM stays, as issue 914 of
+ * github.com/NVIDIA/nvidia-docker shows of a V100); nine tenths at the power limit, and half when it
+ * is too hot. Clocks come in steps of 15 MHz. */
+unsigned int load_sm_mhz(const struct call *c)
+{
+    enum { IDLE = 210, STEP = 15 };
+    unsigned int most = hw_model(c->gpu)->clock_sm_mhz;
+    if (load_percent(c) == 0)
+        return IDLE;
+    if (is_held(c, HOLD_HEAT))
+        most /= 2;
+    else if (is_held(c, HOLD_POWER))
+        most = most * 9 / 10;
+    return most / STEP * STEP;
+}
+
+unsigned int load_memory_mhz(const struct call *c)
+{
+    const struct model *m = hw_model(c->gpu);
+    return m->idle_memory_mhz && load_percent(c) == 0 ? m->idle_memory_mhz : m->clock_memory_mhz;
+}
+
+unsigned long long load_clock_reasons(const struct call *c)
+{
+    enum { REASON_IDLE = 0x1, REASON_POWER = 0x4, REASON_HEAT = 0x20 };
+    if (load_percent(c) == 0)
+        return REASON_IDLE;
+    return (is_held(c, HOLD_POWER) ? REASON_POWER : 0) | (is_held(c, HOLD_HEAT) ? REASON_HEAT : 0);
+}
+
+unsigned long long load_held_ns(const struct call *c, enum hw_hold why)
+{
+    return (unsigned long long)hw_held_ns(c->gpu, why, timeslices_now());
 }
 
 /* Assumed: 1 GiB/s through each link while the card works. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NVML: further calls of monitors (nvidia-smi -q, DCGM, gpustat, nvtop), beside nvml_telemetry.c.
- * The boards are those of an idle machine: passively cooled, at their highest clocks and links,
- * nothing held back. A figure of a whole card is not available for a MIG device.
+ * The boards are passively cooled, and at their highest links. A figure of a whole card is not available for a MIG device.
  */
 #include <time.h>
 
 #include "sim/nvml_calls.h"
+#include "sim/nvml_load.h"
 #include "sim/nvml_session.h"
 
 /* One or two numbers of a card; NULL where the call has one. */
@@ -51,8 +51,9 @@ static int numbers(struct call *c, nvmlDevice_t device, enum call_on on, const u
 
 /* --- Power and state --- */
 
-/* P0: an idle data centre board stays in its first state. */
-ONE(nvmlDeviceGetPerformanceState, ON_WHOLE, 0)
+/* P0, where an idle board with HBM stays. Another one, whose memory's clock falls, is in P8 then. */
+ONE(nvmlDeviceGetPerformanceState, ON_WHOLE,
+    load_memory_mhz(&c) < hw_model(c.gpu)->clock_memory_mhz ? 8 : 0)
 ALIAS(nvmlDeviceGetPowerState, nvmlDeviceGetPerformanceState,
       (nvmlDevice_t device, unsigned int *pState));
 ONE(nvmlDeviceGetPowerManagementMode, ON_WHOLE, 1)
@@ -144,8 +145,15 @@ nvmlReturn_t nvmlDeviceGetSupportedClocksEventReasons(nvmlDevice_t device,
 ALIAS(nvmlDeviceGetSupportedClocksThrottleReasons, nvmlDeviceGetSupportedClocksEventReasons,
       (nvmlDevice_t device, unsigned long long *reasons));
 
-/* Power, temperature, … : nothing was ever held back. */
-enum { PERF_POLICY_COUNT = 12 };
+/* Power, temperature, and ten more, for which nothing was ever held back. */
+enum { PERF_POLICY_POWER = 0, PERF_POLICY_THERMAL = 1, PERF_POLICY_COUNT = 12 };
+
+static unsigned long long violation_ns(const struct call *c, unsigned int policy)
+{
+    if (policy == PERF_POLICY_POWER)
+        return load_held_ns(c, HOLD_POWER);
+    return policy == PERF_POLICY_THERMAL ? load_held_ns(c, HOLD_HEAT) : 0;
+}
 
 nvmlReturn_t nvmlDeviceGetViolationStatus(nvmlDevice_t device, unsigned int perfPolicyType,
                                           nvmlViolationTime_t *violTime)
@@ -158,7 +166,8 @@ nvmlReturn_t nvmlDeviceGetViolationStatus(nvmlDevice_t device, unsigned int perf
         struct timespec ts;
         (void)clock_gettime(CLOCK_REALTIME, &ts);
         *violTime = (nvmlViolationTime_t){.referenceTime = (unsigned long long)ts.tv_sec * 1000000 +
-                                                           ts.tv_nsec / 1000};
+                                                           ts.tv_nsec / 1000,
+                                          .violationTime = violation_ns(&c, perfPolicyType)};
     }
     return call_leave(&c, rc);
 }
@@ -245,8 +254,16 @@ nvmlReturn_t nvmlDeviceGetEncoderStats(nvmlDevice_t device, unsigned int *sessio
 
 /* --- NVLink --- */
 
-/* Replays, recoveries, CRC errors of flits, of data, of ECC: none. */
 enum { LINK_COUNTERS = 5 };
+
+static unsigned long long link_errors(const struct hw_gpu *gpu, unsigned int link,
+                                      unsigned int counter)
+{
+    const struct hw_link_errors *e = &gpu->link_errors;
+    const uint64_t counters[LINK_COUNTERS] = {e->replays, e->recoveries, e->crc_flits, e->crc_data,
+                                              /* ECC: */ 0};
+    return link == 0 ? counters[counter] : 0;
+}
 
 nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned int link,
                                              unsigned int counter, unsigned long long *counterValue)
@@ -258,6 +275,6 @@ nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned int l
     if (rc == NVML_SUCCESS && (c.hw->links == LINKS_NONE || link >= hw_model(c.gpu)->nvlinks))
         rc = NVML_ERROR_NOT_SUPPORTED;
     if (rc == NVML_SUCCESS)
-        *counterValue = 0;
+        *counterValue = link_errors(c.gpu, link, counter);
     return call_leave(&c, rc);
 }

@@ -44,7 +44,7 @@ NUMBER(nvmlDeviceGetPowerUsage, ON_WHOLE, load_power_mw(&c))
 NUMBER(nvmlDeviceGetEnforcedPowerLimit, ON_WHOLE, hw_model(c.gpu)->power_limit_w * 1000)
 NUMBER(nvmlDeviceGetPcieReplayCounter, ON_WHOLE, (unsigned int)c.gpu->pcie_replays)
 NUMBER_OF(unsigned long long, nvmlDeviceGetCurrentClocksEventReasons, ON_WHOLE,
-          load_percent(&c) == 0 /* idle */)
+          load_clock_reasons(&c))
 
 ALIAS(nvmlDeviceGetCurrentClocksThrottleReasons, nvmlDeviceGetCurrentClocksEventReasons,
       (nvmlDevice_t device, unsigned long long *reasons));

@@ -92,26 +92,37 @@ nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned l
     return call_leave(&c, rc);
 }
 
+static unsigned int most_mhz(const struct call *c, bool of_memory)
+{
+    return of_memory ? hw_model(c->gpu)->clock_memory_mhz : hw_model(c->gpu)->clock_sm_mhz;
+}
+
+static unsigned int mhz_now(const struct call *c, bool of_memory)
+{
+    return of_memory ? load_memory_mhz(c) : load_sm_mhz(c);
+}
+
 /* Graphics, SM and video share one clock here; memory has its own. */
-static int clock_of(unsigned int call, nvmlDevice_t device, unsigned int type, unsigned int *clock)
+static int clock_of(unsigned int call, nvmlDevice_t device, unsigned int type,
+                    unsigned int (*mhz)(const struct call *c, bool of_memory), unsigned int *clock)
 {
     struct call c = {.id = call};
     int rc = call_enter(&c, device, ON_DEVICE);
     if (rc == NVML_SUCCESS && (clock == NULL || type > 3))
         rc = NVML_ERROR_INVALID_ARGUMENT;
     if (rc == NVML_SUCCESS)
-        *clock = type == 2 ? hw_model(c.gpu)->clock_memory_mhz : hw_model(c.gpu)->clock_sm_mhz;
+        *clock = mhz(&c, type == 2);
     return call_leave(&c, rc);
 }
 
 nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, unsigned int type, unsigned int *clock)
 {
-    return clock_of(CALL_nvmlDeviceGetClockInfo, device, type, clock);
+    return clock_of(CALL_nvmlDeviceGetClockInfo, device, type, mhz_now, clock);
 }
 
 nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, unsigned int type, unsigned int *clock)
 {
-    return clock_of(CALL_nvmlDeviceGetMaxClockInfo, device, type, clock);
+    return clock_of(CALL_nvmlDeviceGetMaxClockInfo, device, type, most_mhz, clock);
 }
 
 /* Assumed: 1 GB/s from the card and 2 GB/s to it while it works. */

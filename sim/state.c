@@ -17,7 +17,7 @@
 
 #include "sim/nvml.h"
 
-#define STATE_VERSION 7U
+#define STATE_VERSION 8U
 static const char magic[8] = "CLVSIM";
 
 /* Byte ranges that the locks use; they need not exist in the file. */

@@ -337,7 +337,7 @@ bool arbiter_sums(struct arbiter *a, unsigned slot, unsigned card, struct arbite
     if (claim < 0)
         return false;
     const struct turns_sums s = turns_sums(a->turns, slot, (unsigned)claim);
-    *ret = (struct arbiter_sums){s.held_ns, s.overruns};
+    *ret = (struct arbiter_sums){s.held_ns, s.throttled_ns, s.overruns};
     return true;
 }
 

@@ -46,10 +46,11 @@ int arbiter_fd(const struct arbiter *a);
 /* Does what is due. Never blocks. */
 void arbiter_step(struct arbiter *a);
 
-/* How long the container has had each of its cards in turns, and how often it did not finish in
- * time. False: it is not known, or that card is not held. Any thread. */
+/* How long the container has had each of its cards in turns, how long it had work for it and did not
+ * have it, and how often it did not finish in time. False: it is not known, or that card is not held. Any thread. */
 struct arbiter_sums {
     int64_t held_ns;
+    int64_t throttled_ns;
     uint64_t overruns;
 };
 bool arbiter_sums(struct arbiter *a, unsigned slot, unsigned card, struct arbiter_sums *ret);

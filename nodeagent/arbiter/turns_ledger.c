@@ -152,6 +152,8 @@ void ledger_charge(struct card *card, int64_t now)
         struct claim *c = card->claims[i];
         if (c->is_working)
             charge(card, c, worked_until(c, now) - since);
+        else if (c->waiting != TURNS_NEVER)
+            c->sums.throttled_ns += now - since;
     }
     for (unsigned class = 0; class < TURNS_CLASSES; class ++)
         level(card, class);

@@ -27,10 +27,12 @@ struct turns_change {
     int64_t ends; /* of GATE_TURN */
 };
 
-/* What a claim was charged in all; how often it had not finished 200 ms after its turn; and of the
- * card's time, what it should have had so far beyond what it had. */
+/* What a claim was charged in all; how long it had work and did not have the card, since others had
+ * it or its cap was used up; how often it had not finished 200 ms after its turn; and of the card's
+ * time, what it should have had so far beyond what it had. */
 struct turns_sums {
     int64_t held_ns;
+    int64_t throttled_ns;
     uint64_t overruns;
     int64_t deficit_ns;
 };

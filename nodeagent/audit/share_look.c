@@ -170,6 +170,8 @@ static int hear(const struct look *l, struct share_sight *s, struct usage_file *
     if (card < 0)
         return 0;
     s->context_bytes = share_terms_context(terms, (unsigned)card);
+    s->percent = terms->cards[card].percent;
+    s->takes_turns = share_folders_turns(l->where->folders, s->folder, (unsigned)card, &s->turns);
     return hear_usage(folder, (unsigned)card, ret, e);
 }
 

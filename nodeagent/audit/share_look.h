@@ -4,14 +4,13 @@
 #include "nodeagent/audit/share_audit.h"
 #include "nodeagent/change/card_view.h"
 #include "nodeagent/offer/shares.h"
+#include "nodeagent/slots/share_folder.h"
 
 /*
  * Gathers what share_audit.h judges, at a reading: which of the processes that the driver reports on
  * a card belong to the containers of its limited shares, and what these containers say themselves.
  * Reads small files, none of which a container can make it wait for; for the worker's threads.
  */
-struct share_folders;
-
 struct share_look_where {
     const char *proc_root;               /* NULL: /proc */
     const struct share_folders *folders; /* NULL: no share is limited */
@@ -25,7 +24,10 @@ struct share_sight {
     char *uid, *container; /* of its pod */
     bool is_driven;        /* the driver holds it, and the limiter as well */
     uint64_t limit_bytes;
-    uint64_t context_bytes; /* as its terms say */
+    uint64_t context_bytes;    /* as its terms say */
+    unsigned percent;          /* of the card's compute, as its terms say; 0: no guarantee */
+    bool takes_turns;          /* on its card, by the limiter ... */
+    struct arbiter_sums turns; /* ... as these sums say */
     struct audit_process *processes;
     size_t n;
 };

@@ -35,7 +35,7 @@ static int read_word(const char *flag, const char *word, const char *const *name
 /* Numbers and words as they were given. */
 struct texts {
     const char *resources, *resync, *call_deadline, *settle, *koordinator_shares;
-    const char *telemetry, *telemetry_labels;
+    const char *telemetry, *telemetry_labels, *hami_names;
 };
 
 static int read_seconds(const char *flag, const char *text, int64_t min, int64_t max,
@@ -53,7 +53,7 @@ static int check_telemetry(struct run_flags *f, const struct texts *t, struct er
     TRY(read_word("telemetry-labels", t->telemetry_labels, labels_names, "old, new or oldest",
                   &labels, e));
     f->telemetry_labels = (enum dcgm_labels)labels;
-    return 0;
+    return hami_names_parse(t->hami_names, &f->hami_names, e);
 }
 
 static int check_flags(struct run_flags *f, const struct texts *t, struct err *e)
@@ -152,6 +152,9 @@ static const struct run_flags defaults = {
 #define TELEMETRY_LABELS_HELP                                                                         \
     "the spelling of labels: dcgm-exporter's releases' up to 4.8 (old), later ones' (new), and with " \
     "--use-old-namespace (oldest)"
+#define HAMI_METRICS_HELP                                                                          \
+    "the metrics of HAMi's monitor on /metrics/telemetry as well, under their names since HAMi "   \
+    "2.10, those before, or both"
 #define TELEMETRY_OPTIONS(f, texts)                                                                \
     {.name = "telemetry-interval",                                                                 \
      .value = "N",                                                                                 \
@@ -161,9 +164,13 @@ static const struct run_flags defaults = {
          .value = "PATH",                                                                          \
          .help = TELEMETRY_COUNTERS_HELP,                                                          \
          .text = &(f).telemetry_counters},                                                         \
+        {.name = "telemetry-labels",                                                               \
+         .value = "old|new|oldest",                                                                \
+         .help = TELEMETRY_LABELS_HELP,                                                            \
+         .text = &(texts).telemetry_labels},                                                       \
     {                                                                                              \
-        .name = "telemetry-labels", .value = "old|new|oldest", .help = TELEMETRY_LABELS_HELP,      \
-        .text = &(texts).telemetry_labels                                                          \
+        .name = "hami-metrics", .value = "none|current|legacy|both", .help = HAMI_METRICS_HELP,    \
+        .text = &(texts).hami_names                                                                \
     }
 
 int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags_what *ret_what,
@@ -175,7 +182,8 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
                           .settle = "60",
                           .koordinator_shares = "off",
                           .telemetry = "15",
-                          .telemetry_labels = labels_names[DCGM_LABELS_OLD]};
+                          .telemetry_labels = labels_names[DCGM_LABELS_OLD],
+                          .hami_names = "none"};
     bool help = false;
     struct run_flags f = defaults;
     const struct option_def defs[] = {

@@ -38,6 +38,7 @@ struct run_flags {
     int64_t telemetry_ms;           /* 0: off */
     const char *telemetry_counters; /* a file; NULL: the built-in list */
     enum dcgm_labels telemetry_labels;
+    enum hami_names hami_names;
     struct metrics_access access;
     struct log_options log;
 };

@@ -34,6 +34,7 @@ int telemetry_open(const struct run_flags *f, struct gpu *gpu, struct telemetry 
                                       .counters = &ret->counters,
                                       .host = f->node,
                                       .labels = f->telemetry_labels,
+                                      .hami = f->hami_names,
                                       .proc_root = f->host.proc_root};
     ret->sampler = sampler_new(&o);
     return sampler_start(ret->sampler, e);

@@ -51,9 +51,13 @@ struct telemetry_card {
     struct telemetry_values values;
     unsigned n_parts;
     struct telemetry_part parts[TELEMETRY_MAX_PARTS];
-    unsigned n_processes; /* more than there is room for are left out */
-    struct telemetry_process processes[TELEMETRY_MAX_PROCESSES];
+    unsigned n_processes;
+    struct telemetry_process processes[TELEMETRY_MAX_PROCESSES]; /* by pid and part */
+    unsigned n_left_out; /* processes for which there is no room: those with the highest pids */
 };
 
 /* All NAN. */
 void telemetry_values_init(struct telemetry_values *v);
+/* Sorts processes of the card, each of which is there once, and takes as many as there is room
+ * for. */
+void telemetry_take_processes(struct telemetry_card *c, struct telemetry_process *list, size_t n);

@@ -181,6 +181,7 @@ struct patient {
     char uuid[GPU_UUID_BYTES];
     bool was_lost;
     bool was_read;
+    uint64_t last_xid;        /* 0: none */
     struct gpu_vitals vitals; /* as last read */
     size_t n;
     struct illness *items; /* owned; the card's and at most one an instance */
@@ -295,6 +296,8 @@ enum xid_effect health_xid(struct health *h, const struct gpu_card *card,
                            const struct gpu_event *ev, int64_t now_mono_ms)
 {
     enum xid_effect effect = effect_of(&h->o, ev->code);
+    if (card)
+        patient_of(h, card->uuid)->last_xid = ev->code;
     if (effect == XID_IGNORED || effect == XID_LOOK)
         return effect;
     if (!card)
@@ -306,6 +309,12 @@ enum xid_effect health_xid(struct health *h, const struct gpu_card *card,
                                 .gi_id = whole ? -1 : ev->gi_id};
     fall_ill(patient_of(h, card->uuid), &new, card);
     return effect;
+}
+
+uint64_t health_last_xid(const struct health *h, const char *uuid)
+{
+    const struct patient *p = find_patient(h, uuid);
+    return p ? p->last_xid : 0;
 }
 
 /* --- Recovery --- */

@@ -79,6 +79,9 @@ AUTO_DEFINE_PTR(health, struct health, health_free)
 enum xid_effect health_xid(struct health *h, const struct gpu_card *card,
                            const struct gpu_event *ev, int64_t now_mono_ms);
 
+/* The newest Xid of the card, a harmless one, too; 0: none since it is known. */
+uint64_t health_last_xid(const struct health *h, const char *uuid);
+
 /* Takes a reading of a card that began at began_mono_ms, and ends the illnesses that are over. A
  * card that could not be read (card->unread) ends none. */
 void health_reading(struct health *h, const struct gpu_card *card, int64_t began_mono_ms);

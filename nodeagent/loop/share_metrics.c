@@ -9,6 +9,7 @@
 
 struct share_metrics {
     struct metric *used, *limit, *context, *breach;
+    struct metric *percent, *turn, *throttled;
     struct metric_series *ended;
 };
 
@@ -28,6 +29,16 @@ struct share_metrics *share_metrics_new(struct metrics *m)
     s->breach = metrics_gauge(m, "cleave_agent_share_breach",
                               "Limited shares that their containers go beyond.",
                               METRIC_LABELS(LABELS, "reason"));
+    s->percent = metrics_gauge(m, "cleave_agent_share_compute_percent",
+                               "Compute of its card that a limited share has, 0: no guarantee.",
+                               METRIC_LABELS(LABELS));
+    s->turn = metrics_counter_seconds(m, "cleave_agent_share_turn_seconds_total",
+                                      "Time for which a container had its turn on its card.",
+                                      METRIC_LABELS(LABELS));
+    s->throttled =
+        metrics_counter_seconds(m, "cleave_agent_share_throttled_seconds_total",
+                                "Time for which a container had work for its card, and no turn.",
+                                METRIC_LABELS(LABELS));
     s->ended = METRIC_WITH(
         metrics_counter(m, "cleave_agent_share_processes_ended_total",
                         "Processes ended because their containers exceed their shares.", NULL));
@@ -72,12 +83,30 @@ static void show_amounts(struct share_metrics *s, const struct measured_share *l
     show(s->context, &context);
 }
 
+static void show_turns(struct share_metrics *s, const struct measured_share *list, size_t n)
+{
+    struct rows percent = {0};
+    struct rows turn = {0};
+    struct rows throttled = {0};
+    for (size_t i = 0; i < n; i++) {
+        if (!list[i].takes_turns)
+            continue;
+        add(&percent, &list[i], list[i].percent);
+        add(&turn, &list[i], (uint64_t)list[i].turn_us);
+        add(&throttled, &list[i], (uint64_t)list[i].throttled_us);
+    }
+    show(s->percent, &percent);
+    show(s->turn, &turn);
+    show(s->throttled, &throttled);
+}
+
 void share_metrics_show(struct share_metrics *s, const struct measured_share *list, size_t n)
 {
     struct rows breaches = {0};
     if (!s)
         return;
     show_amounts(s, list, n);
+    show_turns(s, list, n);
     for (size_t i = 0; i < n; i++) {
         if (!list[i].breach)
             continue;

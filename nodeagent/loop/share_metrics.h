@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,7 +14,10 @@ struct share_metrics;
 struct measured_share {
     const char *gpu, *ns, *pod, *container; /* ns, pod: "" while they are not known */
     uint64_t used_bytes, limit_bytes, context_bytes;
-    const char *breach; /* its reason; NULL: there is none */
+    bool takes_turns;              /* on its card: what follows is known */
+    unsigned percent;              /* of its compute; 0: no guarantee */
+    int64_t turn_us, throttled_us; /* it had its turn; it had work, and no turn */
+    const char *breach;            /* its reason; NULL: there is none */
 };
 
 /* Registers the metrics. Borrows m. m NULL: returns NULL, which all functions here accept. */

@@ -14,6 +14,8 @@
 /* A measure that changed by less is not written: each process of the container takes it up. */
 #define CONTEXT_STEP_BYTES ((uint64_t)1 << 20)
 
+#define NS_OF_US 1000
+
 /* A breach, while it lasts. */
 struct finding {
     char *text; /* of its Event; NULL: there is none */
@@ -26,6 +28,9 @@ struct watched_share {
     char card[GPU_UUID_BYTES];
     char *uid, *container; /* of its pod */
     uint64_t limit_bytes;
+    unsigned percent;
+    bool takes_turns;
+    struct arbiter_sums turns;
     struct share_audit audit;
     struct finding over, unlimited;
 };
@@ -181,6 +186,9 @@ static void take(struct share_watch *w, const struct share_sight *sight, int64_t
                                       .processes = sight->processes,
                                       .n = sight->n};
     s->limit_bytes = sight->limit_bytes;
+    s->percent = sight->percent;
+    s->takes_turns = sight->takes_turns;
+    s->turns = sight->turns;
     share_audit_judge(&s->audit, &shown, now_mono_ms, &news);
     tell_context(w, sight, s->audit.context_bytes);
     auto_free char *unlimited =
@@ -236,6 +244,10 @@ static void show(const struct share_watch *w)
             .used_bytes = s->audit.used_bytes,
             .limit_bytes = s->limit_bytes,
             .context_bytes = s->audit.context_bytes,
+            .takes_turns = s->takes_turns,
+            .percent = s->percent,
+            .turn_us = s->turns.held_ns / NS_OF_US,
+            .throttled_us = s->turns.throttled_ns / NS_OF_US,
             .breach = reason,
         };
     }

@@ -269,6 +269,12 @@ int share_folders_remove(struct share_folders *f, unsigned slot, struct err *e)
     return fresh_folder_remove(path, e);
 }
 
+bool share_folders_turns(const struct share_folders *f, unsigned slot, unsigned card,
+                         struct arbiter_sums *ret)
+{
+    return arbiter_sums(f->arbiter, slot, card, ret);
+}
+
 /* --- What an earlier agent left --- */
 
 static void remove_draft(const struct share_folders *f, const char *name)

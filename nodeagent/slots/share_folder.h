@@ -3,6 +3,7 @@
 
 #include "base/scope.h"
 
+#include "nodeagent/arbiter/arbiter.h"
 #include "nodeagent/slots/share_sockets.h"
 #include "nodeagent/slots/share_terms.h"
 
@@ -47,6 +48,10 @@ int share_folders_remove(struct share_folders *f, unsigned slot, struct err *e) 
  * cannot be read. */
 int share_folders_set_context(struct share_folders *f, unsigned slot, const char *card,
                               uint64_t bytes, struct err *e) MUST_CHECK;
+
+/* The turns of the slot's container on the card with this number in its terms (arbiter_sums). */
+bool share_folders_turns(const struct share_folders *f, unsigned slot, unsigned card,
+                         struct arbiter_sums *ret);
 
 /* Opens the sockets of all folders that an earlier agent left, and removes what that one did not get
  * done. For an agent that is alone on its node. Failures are logged. */

@@ -25,7 +25,7 @@
 enum { GAUGE = 0, COUNTER = 1, EXTRA = 0, DEFAULT = 1 };
 
 /* The built-in list is dcgm-exporter's default (etc/default-counters.csv at v4.5), without what is
- * not measured here (the last Xid, the licence of a vGPU), and all of the profiling fields. */
+ * not measured here (the licence of a vGPU), and all of the profiling fields. */
 const struct dcgm_field dcgm_fields[] = {
     DEV("SM_CLOCK", SM_CLOCK, 1, 0, GAUGE, DEFAULT, "Clock of the multiprocessors, in MHz."),
     DEV("MEM_CLOCK", MEMORY_CLOCK, 1, 0, GAUGE, DEFAULT, "Clock of the memory, in MHz."),
@@ -59,6 +59,7 @@ const struct dcgm_field dcgm_fields[] = {
         "Use of the encoder, in percent."),
     DEV("DEC_UTIL", DECODER_UTILIZATION, 1, PERCENT, GAUGE, DEFAULT,
         "Use of the decoder, in percent."),
+    DEV("XID_ERRORS", LAST_XID, 1, 0, GAUGE, DEFAULT, "Number of the newest Xid, 0: none yet."),
     PART("DEV_FB_TOTAL", MEMORY_TOTAL, MIB, 0, EXTRA, "Memory, in MiB."),
     PART("DEV_FB_FREE", MEMORY_FREE, MIB, 0, DEFAULT, "Free memory, in MiB."),
     PART("DEV_FB_USED", MEMORY_USED, MIB, 0, DEFAULT, "Used memory, in MiB."),
@@ -78,6 +79,14 @@ const struct dcgm_field dcgm_fields[] = {
         "Pages retired for uncorrected errors."),
     DEV("RETIRED_PENDING", RETIRED_PENDING, 1, 0, COUNTER, EXTRA,
         "Whether pages wait for a reset to be retired."),
+    DEV("NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", NVLINK_CRC_FLIT_ERRORS, 1, 0, COUNTER, EXTRA,
+        "CRC errors of NVLinks' flow control."),
+    DEV("NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", NVLINK_CRC_DATA_ERRORS, 1, 0, COUNTER, EXTRA,
+        "CRC errors of NVLinks' data."),
+    DEV("NVLINK_REPLAY_ERROR_COUNT_TOTAL", NVLINK_REPLAYS, 1, 0, COUNTER, EXTRA,
+        "Retries on NVLinks."),
+    DEV("NVLINK_RECOVERY_ERROR_COUNT_TOTAL", NVLINK_RECOVERIES, 1, 0, COUNTER, EXTRA,
+        "Recoveries of NVLinks."),
     DEV("NVLINK_BANDWIDTH_TOTAL", NVLINK_BYTES, 1, 0, COUNTER, DEFAULT,
         "Data over all NVLinks, both directions, in KiB."),
     DEV("UNCORRECTABLE_REMAPPED_ROWS", REMAPPED_UNCORRECTABLE, 1, 0, COUNTER, DEFAULT,

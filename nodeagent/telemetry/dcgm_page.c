@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/telemetry/dcgm_page.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/xalloc.h"
 
-#include "service/metrics.h"
+#include "nodeagent/health/health.h"
+#include "nodeagent/telemetry/page_text.h"
 
-enum { MAX_VALUE_BYTES = 512, MAX_LABELS_BYTES = 8192 };
-
-/* The longest whole number that a double has exactly. */
-#define MAX_WHOLE 9e15
+enum { MAX_LABELS_BYTES = 8192 };
 
 struct spelling {
     const char *uuid, *host, *container, *ns, *pod;
@@ -32,15 +29,6 @@ static bool is_nvidia(const struct telemetry_node_card *c)
     return strcmp(c->vendor, "nvidia") == 0;
 }
 
-void dcgm_page_add_label(struct sb *out, const char *name, const char *value)
-{
-    auto_sb struct sb clean = SB_INIT(3 * (size_t)MAX_VALUE_BYTES);
-    sb_add_utf8(&clean, value, MAX_VALUE_BYTES);
-    sb_addf(out, ",%s=\"", name);
-    metrics_add_label_value(out, sb_str(&clean));
-    sb_add_char(out, '"');
-}
-
 static void add_number(struct sb *out, const char *name, const char *before, unsigned n)
 {
     sb_addf(out, ",%s=\"%s%u\"", name, before, n);
@@ -53,28 +41,28 @@ static char *place_labels(const struct dcgm_page *p, const struct telemetry_node
     const struct spelling *s = &spellings[p->labels];
     auto_sb struct sb b = SB_INIT(MAX_LABELS_BYTES);
     sb_addf(&b, "gpu=\"%u\"", c->index);
-    dcgm_page_add_label(&b, s->uuid, c->uuid);
-    dcgm_page_add_label(&b, "pci_bus_id", c->pci_bus_id);
+    page_text_label(&b, s->uuid, c->uuid);
+    page_text_label(&b, "pci_bus_id", c->pci_bus_id);
     if (is_nvidia(c) && c->minor != UINT32_MAX)
         add_number(&b, "device", "nvidia", c->minor);
-    dcgm_page_add_label(&b, "modelName", c->model);
+    page_text_label(&b, "modelName", c->model);
     if (!is_nvidia(c))
-        dcgm_page_add_label(&b, "vendor", c->vendor);
+        page_text_label(&b, "vendor", c->vendor);
     if (place->gi_id >= 0) {
-        dcgm_page_add_label(&b, "GPU_I_PROFILE", place->profile);
+        page_text_label(&b, "GPU_I_PROFILE", place->profile);
         add_number(&b, "GPU_I_ID", "", (unsigned)place->gi_id);
     }
-    dcgm_page_add_label(&b, s->host, p->host);
+    page_text_label(&b, s->host, p->host);
     if (is_nvidia(c) && p->counters->has_driver_version)
-        dcgm_page_add_label(&b, DCGM_DRIVER_VERSION, c->driver);
+        page_text_label(&b, DCGM_DRIVER_VERSION, c->driver);
     return sb_take(&b);
 }
 
 static void add_holder(const struct spelling *s, const struct telemetry_holder *h, struct sb *out)
 {
-    dcgm_page_add_label(out, s->container, h->container);
-    dcgm_page_add_label(out, s->ns, h->ns);
-    dcgm_page_add_label(out, s->pod, h->pod);
+    page_text_label(out, s->container, h->container);
+    page_text_label(out, s->ns, h->ns);
+    page_text_label(out, s->pod, h->pod);
 }
 
 /* --- Lines --- */
@@ -89,35 +77,30 @@ struct writer {
     struct sb *out;
 };
 
-static void add_head(const struct counter *c, struct sb *out)
+/* What the number of an Xid means, as labels: dcgm-exporter has them since 3.3.6-3.4.2. */
+static void add_xid(double xid, struct sb *out)
 {
-    sb_addf(out, "# HELP %s ", c->field->name);
-    for (const char *s = c->help; *s; s++)
-        sb_addf(out, *s == '\\' ? "\\%c" : "%c", *s);
-    sb_addf(out, "\n# TYPE %s %s\n", c->field->name, c->is_counter ? "counter" : "gauge");
-}
-
-static void add_value(struct sb *out, double value)
-{
-    if (value < MAX_WHOLE && value == (double)(int64_t)value)
-        sb_addf(out, " %" PRId64 "\n", (int64_t)value);
-    else
-        sb_addf(out, " %.12g\n", value);
+    auto_free char *code = xasprintf("%.0f", xid);
+    const char *words = xid > 0 ? xid_words((uint64_t)xid) : "No Error";
+    page_text_label(out, "err_code", code);
+    page_text_label(out, "err_msg", *words ? words : "Unknown Error");
 }
 
 static void add_line(struct writer *w, const struct counter *c, const char *labels,
                      const struct attributed *a)
 {
     if (!w->is_headed)
-        add_head(c, w->out);
+        page_text_head(w->out, c->field->name, c->help, c->is_counter);
     w->is_headed = true;
     sb_add(w->out, c->field->name);
     sb_add_char(w->out, '{');
     sb_add(w->out, labels);
+    if (c->field->value == TELEMETRY_LAST_XID)
+        add_xid(a->value, w->out);
     if (a->holder)
         add_holder(&spellings[w->page->labels], a->holder, w->out);
     sb_add_char(w->out, '}');
-    add_value(w->out, a->value);
+    page_text_value(w->out, a->value);
 }
 
 static const struct telemetry_values *values_of(const struct telemetry_card *c, int gi_id)

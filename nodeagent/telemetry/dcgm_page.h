@@ -3,6 +3,7 @@
 
 #include "base/sb.h"
 
+#include "interop/hami_names.h"
 #include "nodeagent/telemetry/attribution.h"
 #include "nodeagent/telemetry/counter_file.h"
 
@@ -28,11 +29,9 @@ struct dcgm_page {
     const struct counter_list *neutral;         /* of the others; NULL: they are left out */
     const char *host;
     enum dcgm_labels labels;
+    enum hami_names hami;
     bool without_pods; /* shared cards have one series without a pod */
 };
 
 /* Appends the page: metrics in the order of the counters, their series by card, place and pod. */
 void dcgm_page_write(const struct dcgm_page *p, struct sb *out);
-
-/* Appends a label, with a comma before it. What is not UTF-8 in the value is replaced. */
-void dcgm_page_add_label(struct sb *out, const char *name, const char *value);

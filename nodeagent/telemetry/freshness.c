@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/telemetry/freshness.h"
 
-#include "nodeagent/telemetry/dcgm_page.h"
+#include "nodeagent/telemetry/page_text.h"
 
 #define MS_OF_S 1000.0
-
-static void add_head(struct sb *out, const char *name, const char *help)
-{
-    sb_addf(out, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name);
-}
 
 static void add_series(struct sb *out, const char *name, const struct freshness *f)
 {
     sb_addf(out, "%s{gpu=\"%u\"", name, f->index);
-    dcgm_page_add_label(out, "UUID", f->uuid);
-    sb_add(out, "} ");
+    page_text_label(out, "UUID", f->uuid);
+    sb_add(out, "}");
 }
 
 static bool is_stale(const struct freshness *f, int64_t limit_ms, int64_t now_mono_ms)
@@ -29,16 +24,17 @@ void freshness_write(const struct freshness *list, size_t n, int64_t limit_ms, i
     static const char age[] = "cleave_agent_telemetry_age_seconds";
     if (n == 0)
         return;
-    add_head(out, stale, "1 while the values of this card are older than they should be.");
+    page_text_head(out, stale, "1 while the values of this card are older than they should be.",
+                   /* is_counter= */ false);
     for (size_t i = 0; i < n; i++) {
         add_series(out, stale, &list[i]);
-        sb_addf(out, "%d\n", is_stale(&list[i], limit_ms, now_mono_ms));
+        sb_addf(out, " %d\n", is_stale(&list[i], limit_ms, now_mono_ms));
     }
-    add_head(out, age, "Age of the values of this card.");
+    page_text_head(out, age, "Age of the values of this card.", /* is_counter= */ false);
     for (size_t i = 0; i < n; i++) {
         if (!list[i].is_read)
             continue;
         add_series(out, age, &list[i]);
-        sb_addf(out, "%.3f\n", (double)(now_mono_ms - list[i].read_mono_ms) / MS_OF_S);
+        sb_addf(out, " %.3f\n", (double)(now_mono_ms - list[i].read_mono_ms) / MS_OF_S);
     }
 }

@@ -11,8 +11,9 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/telemetry/freshness.h"
+#include "nodeagent/telemetry/hami_page.h"
 #include "nodeagent/telemetry/neutral_fields.h"
+#include "nodeagent/telemetry/samples.h"
 
 /* An answer's bound (service/http_channel.h), without room for what is added at each scrape. */
 #define MAX_PAGE_BYTES  ((size_t)4 << 20)
@@ -25,15 +26,6 @@
 enum {
     MAX_THREADS = 4, /* the one that reads, and those that hang in a call */
     HANG_ROUNDS = 2, /* so many intervals in a call are a hang */
-    TOLD_AFTER = 2,  /* so many failures are logged: one alone may be a reset */
-};
-
-/* A card's last reading. The reading thread's own. */
-struct sample {
-    struct telemetry_card card;
-    struct consumer *pods; /* one for each process; owned */
-    bool is_read;          /* once */
-    unsigned failures;     /* of the newest attempts */
 };
 
 struct sampler_thread {
@@ -48,8 +40,7 @@ struct sampler {
     struct counter_list neutral;
     uint64_t wanted; /* the values that the page has */
     /* the reading thread's: the one that has the turn */
-    struct telemetry_node node;
-    struct sample *samples; /* one for each card of node */
+    struct samples samples;
     /* guarded by mu */
     pthread_mutex_t mu;
     pthread_cond_t wake, ended;
@@ -64,7 +55,10 @@ struct sampler {
     /* A thread whose call hangs loses its turn to a new one, and ends when the call returns. */
     unsigned turn;
     bool in_call;
-    int64_t call_mono_ms; /* when the call began */
+    int64_t call_us; /* when the call began */
+    /* Looks whether a call hangs. */
+    pthread_t watchdog;
+    bool is_watched; /* the watchdog is to be joined */
 };
 
 static void init_cond(pthread_cond_t *c)
@@ -82,7 +76,8 @@ struct sampler *sampler_new(const struct sampler_options *o)
     struct sampler *s = xmalloc(sizeof(*s));
     s->o = *o;
     neutral_fields_list(&s->neutral);
-    s->wanted = counter_list_values(o->counters) | counter_list_values(&s->neutral);
+    s->wanted = (o->hami ? HAMI_PAGE_VALUES : 0) | counter_list_values(o->counters) |
+                counter_list_values(&s->neutral);
     (void)pthread_mutex_init(&s->mu, NULL);
     init_cond(&s->wake);
     init_cond(&s->ended);
@@ -91,45 +86,14 @@ struct sampler *sampler_new(const struct sampler_options *o)
 
 /* --- The node --- */
 
-static void replace_hung(struct sampler *s);
-
 void sampler_show(struct sampler *s, struct telemetry_node *node_take)
 {
     HOLD(&s->mu);
-    replace_hung(s);
     telemetry_node_done(&s->next);
     s->next = *node_take;
     *node_take = (struct telemetry_node){0};
     s->has_next = true;
-    (void)pthread_cond_signal(&s->wake);
-}
-
-static struct sample *sample_of(const struct sampler *s, const char *uuid)
-{
-    for (size_t i = 0; i < s->node.n; i++)
-        if (strcmp(s->node.cards[i].uuid, uuid) == 0)
-            return &s->samples[i];
-    return NULL;
-}
-
-/* Keeps the samples of cards that are still there. */
-static void take_node(struct sampler *s, struct telemetry_node *next)
-{
-    struct sample *samples = xcalloc(next->n + 1, sizeof(*samples));
-    for (size_t i = 0; i < next->n; i++) {
-        struct sample *old = sample_of(s, next->cards[i].uuid);
-        if (!old)
-            continue;
-        samples[i] = *old;
-        old->pods = NULL;
-    }
-    for (size_t i = 0; s->samples && i < s->node.n; i++)
-        free(s->samples[i].pods);
-    free(s->samples);
-    telemetry_node_done(&s->node);
-    s->samples = samples;
-    s->node = *next;
-    *next = (struct telemetry_node){0};
+    (void)pthread_cond_broadcast(&s->wake);
 }
 
 static void take_next(struct sampler *s)
@@ -143,45 +107,21 @@ static void take_next(struct sampler *s)
         s->next = (struct telemetry_node){0};
         s->has_next = false;
     }
-    take_node(s, &next);
+    samples_take_node(&s->samples, &next);
 }
 
 /* --- A reading --- */
 
-static bool is_shared(const struct telemetry_node_card *c)
+static int64_t real_mono_us(void)
 {
-    for (size_t i = 0; i < c->n_places; i++)
-        if (c->places[i].is_shared)
-            return true;
-    return false;
-}
-
-/* Finds the pod of each process. A process that ended meanwhile, or is in no pod, has no uid. */
-static void find_pods(const struct sampler *s, const struct telemetry_node_card *c,
-                      struct sample *to)
-{
-    free(to->pods);
-    to->pods = xcalloc((size_t)to->card.n_processes + 1, sizeof(*to->pods));
-    for (unsigned i = 0; is_shared(c) && i < to->card.n_processes; i++)
-        if (consumer_of_pid(s->o.proc_root, to->card.processes[i].pid, &to->pods[i],
-                            /* e= */ NULL) < 0)
-            to->pods[i] = (struct consumer){0};
-}
-
-static void note_result(struct sample *to, const char *uuid, const struct err *e)
-{
-    if (!e->kind && to->failures >= TOLD_AFTER)
-        log_info("Reads the telemetry of a card again", kv("gpu", uuid));
-    to->failures = e->kind ? to->failures + 1 : 0;
-    if (to->failures == TOLD_AFTER)
-        log_warn("Could not read the telemetry of a card", kv("gpu", uuid), kv_err(e));
+    return clock_mono_us(clock_real());
 }
 
 static void begin_call(struct sampler *s)
 {
     HOLD(&s->mu);
     s->in_call = true;
-    s->call_mono_ms = clock_mono_ms(s->o.clk);
+    s->call_us = real_mono_us();
 }
 
 /* False: the turn was lost meanwhile, or it stops. */
@@ -199,54 +139,27 @@ static bool measure(struct sampler *s, unsigned turn, size_t at, struct telemetr
 {
     auto_err struct err e = {0};
     char uuid[GPU_UUID_BYTES];
-    memcpy(uuid, s->node.cards[at].uuid, sizeof(uuid));
+    memcpy(uuid, s->samples.node.cards[at].uuid, sizeof(uuid));
     *room = (struct telemetry_card){0};
     begin_call(s);
-    int rc = s->o.gpu->ops->measure(s->o.gpu, uuid, s->wanted, room, &e);
+    (void)s->o.gpu->ops->measure(s->o.gpu, uuid, s->wanted, room, &e);
     if (!end_call(s, turn))
         return false;
-    struct sample *to = &s->samples[at];
-    note_result(to, uuid, &e);
-    if (rc < 0)
-        return true;
-    assert(room->n_parts <= TELEMETRY_MAX_PARTS && room->n_processes <= TELEMETRY_MAX_PROCESSES);
-    to->card = *room;
-    to->is_read = true;
-    find_pods(s, &s->node.cards[at], to);
+    samples_note(&s->samples, at, room, s->o.proc_root, &e);
     return true;
 }
 
 /* --- The page --- */
 
-static void write_page(const struct sampler *s, bool without_pods, struct sb *out)
+static void write_page(struct sampler *s, bool without_pods, struct sb *out)
 {
-    auto_free struct attribution_reading *readings = xcalloc(s->node.n + 1, sizeof(*readings));
-    for (size_t i = 0; i < s->node.n; i++)
-        if (s->samples[i].is_read)
-            readings[i] = (struct attribution_reading){&s->samples[i].card, s->samples[i].pods};
-    const struct dcgm_page p = {.node = &s->node,
-                                .readings = readings,
-                                .counters = s->o.counters,
-                                .neutral = &s->neutral,
-                                .host = s->o.host,
-                                .labels = s->o.labels,
-                                .without_pods = without_pods};
-    dcgm_page_write(&p, out);
-}
-
-/* Caller frees. */
-static struct freshness *freshness_of(const struct sampler *s)
-{
-    struct freshness *all = xcalloc(s->node.n + 1, sizeof(*all));
-    for (size_t i = 0; i < s->node.n; i++) {
-        const struct sample *from = &s->samples[i];
-        all[i] = (struct freshness){.index = s->node.cards[i].index,
-                                    .is_read = from->is_read,
-                                    .failed = from->failures > 0,
-                                    .read_mono_ms = from->card.read_mono_ms};
-        memcpy(all[i].uuid, s->node.cards[i].uuid, sizeof(all[i].uuid));
-    }
-    return all;
+    const struct dcgm_page how = {.counters = s->o.counters,
+                                  .neutral = &s->neutral,
+                                  .host = s->o.host,
+                                  .labels = s->o.labels,
+                                  .hami = s->o.hami,
+                                  .without_pods = without_pods};
+    samples_write(&s->samples, how, out);
 }
 
 /* Where the page has no room for all pods of shared cards, none is on it: sums over a part of them
@@ -260,7 +173,7 @@ static void publish(struct sampler *s)
         sb_reset(&page);
         write_page(s, /* without_pods= */ true, &page);
     }
-    struct freshness *fresh = freshness_of(s);
+    struct freshness *fresh = samples_freshness(&s->samples);
     HOLD(&s->mu);
     free(s->text);
     free(s->fresh);
@@ -268,7 +181,7 @@ static void publish(struct sampler *s)
     s->text = page.overflow ? xstrdup("") : xmemdup(sb_str(&page), page.len + 1);
     s->left_out = left_out;
     s->fresh = fresh;
-    s->n_fresh = s->node.n;
+    s->n_fresh = s->samples.node.n;
 }
 
 /* False: the turn was lost. */
@@ -276,7 +189,7 @@ static bool read_all(struct sampler *s, unsigned turn)
 {
     auto_free struct telemetry_card *room = xmalloc(sizeof(*room));
     take_next(s);
-    for (size_t i = 0; i < s->node.n; i++)
+    for (size_t i = 0; i < s->samples.node.n; i++)
         if (!measure(s, turn, i, room))
             return false;
     take_next(s); /* pods may have gone meanwhile */
@@ -316,11 +229,6 @@ int sampler_page(void *arg, struct sb *body)
 static struct timespec timespec_of(int64_t mono_us)
 {
     return (struct timespec){.tv_sec = mono_us / US_OF_S, .tv_nsec = mono_us % US_OF_S * NS_OF_US};
-}
-
-static int64_t real_mono_us(void)
-{
-    return clock_mono_us(clock_real());
 }
 
 /* Waits for the next round: until then, or until the first news of the node. False: it stops. */
@@ -376,10 +284,11 @@ static int start(struct sampler *s, struct sampler_thread *t, struct err *e)
     return 0;
 }
 
-int sampler_start(struct sampler *s, struct err *e)
+/* --- The watchdog --- */
+
+static int64_t hang_us(const struct sampler *s)
 {
-    HOLD(&s->mu);
-    return start(s, &s->threads[0], e);
+    return HANG_ROUNDS * s->o.interval_ms * US_OF_MS;
 }
 
 /* Gives the turn to another thread when the call of the one that has it hangs. The card of that
@@ -387,13 +296,55 @@ int sampler_start(struct sampler *s, struct err *e)
 static void replace_hung(struct sampler *s)
 {
     auto_err struct err e = {0};
-    int64_t now_mono_ms = clock_mono_ms(s->o.clk);
-    if (!s->threads[0].started || !s->in_call || s->stops ||
-        now_mono_ms - s->call_mono_ms <= HANG_ROUNDS * s->o.interval_ms)
-        return;
     struct sampler_thread *t = free_thread(s);
     if (t && start(s, t, &e) < 0)
         log_error("Could not go on reading telemetry", kv_err(&e));
+}
+
+static bool hangs(const struct sampler *s, int64_t now_us)
+{
+    return s->in_call && now_us - s->call_us >= hang_us(s);
+}
+
+/* When the call that is under way would hang; none that begins later does so before the time that is
+ * given without one. */
+static int64_t next_look_us(const struct sampler *s, int64_t now_us)
+{
+    return (s->in_call && !hangs(s, now_us) ? s->call_us : now_us) + hang_us(s);
+}
+
+static void *watchdog_main(void *arg)
+{
+    struct sampler *s = arg;
+    HOLD(&s->mu);
+    while (!s->stops) {
+        const struct timespec until = timespec_of(next_look_us(s, real_mono_us()));
+        int rc = 0;
+        while (!s->stops && rc != ETIMEDOUT)
+            rc = pthread_cond_timedwait(&s->wake, &s->mu, &until);
+        if (!s->stops && hangs(s, real_mono_us()))
+            replace_hung(s);
+    }
+    return NULL;
+}
+
+static int start_watchdog(struct sampler *s, struct err *e)
+{
+    int rc = pthread_create(&s->watchdog, NULL, watchdog_main, s);
+    if (rc != 0)
+        return err_set_errno(e, rc, "start the watchdog of telemetry");
+    (void)pthread_setname_np(s->watchdog, "telemetry-watch");
+    s->is_watched = true;
+    return 0;
+}
+
+/* --- Life --- */
+
+int sampler_start(struct sampler *s, struct err *e)
+{
+    HOLD(&s->mu);
+    TRY(start(s, &s->threads[0], e));
+    return start_watchdog(s, e);
 }
 
 static bool have_ended(const struct sampler *s)
@@ -427,10 +378,9 @@ struct sampler *sampler_free(struct sampler *s, int64_t grace_ms, bool *ret_aban
     for (size_t i = 0; i < MAX_THREADS; i++)
         if (s->threads[i].started)
             (void)pthread_join(s->threads[i].id, NULL);
-    for (size_t i = 0; i < s->node.n; i++)
-        free(s->samples[i].pods);
-    free(s->samples);
-    telemetry_node_done(&s->node);
+    if (s->is_watched)
+        (void)pthread_join(s->watchdog, NULL);
+    samples_done(&s->samples);
     telemetry_node_done(&s->next);
     counter_list_done(&s->neutral);
     free(s->text);

@@ -14,8 +14,8 @@
  * The sampler reads the telemetry of all cards once in an interval, on a thread of its own, and has
  * the page ready. A scrape gets a copy of the last page, and causes no call into a library. A call
  * that does not return, and a reading that fails, leave the last values, which are marked stale. A
- * thread that is in a call for more than two intervals is replaced when the node is next shown, so
- * that the other cards are read; up to three calls may hang.
+ * watchdog replaces a thread that is in a call for two intervals, so that the other cards are read;
+ * up to three calls may hang.
  */
 struct sampler;
 
@@ -27,14 +27,14 @@ struct sampler_options {
     const struct counter_list *counters;
     const char *host;
     enum dcgm_labels labels;
+    enum hami_names hami;
     const char *proc_root; /* NULL: /proc */
 };
 
 struct sampler *sampler_new(const struct sampler_options *o);
-/* Starts the thread. ERR_SYSTEM. */
+/* Starts the thread and its watchdog. ERR_SYSTEM. */
 int sampler_start(struct sampler *s, struct err *e) MUST_CHECK;
-/* Takes over the node's cards and holders, which the next reading uses, and replaces a thread whose
- * call hangs. Any thread, never blocks. */
+/* Takes over the node's cards and holders, which the next reading uses. Any thread, never blocks. */
 void sampler_show(struct sampler *s, struct telemetry_node *node_take);
 /* One reading of all cards, and the page: what the thread does once in an interval. For tests, in
  * place of the thread. */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/telemetry/telemetry_node.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/xalloc.h"
 
+#include "nodeagent/health/health.h"
 #include "nodeagent/kubelet/checkpoint.h"
 #include "nodeagent/mode/card_mode.h"
 #include "nodeagent/offer/device_id.h"
@@ -62,6 +64,7 @@ static void build_card(const struct gpu_card *card, const struct gpu_driver *dri
     (void)snprintf(to->driver, sizeof(to->driver), "%s", driver ? driver->version : "");
     to->index = card->index;
     to->minor = card->minor;
+    to->last_xid = (double)NAN;
     add_place(to, -1, "");
     for (unsigned i = 0; !card->unread && i < card->state.n; i++) {
         const struct mig_instance *m = &card->state.items[i];
@@ -145,13 +148,15 @@ static const char *uid_of(const struct build *b, const struct holder *h)
     return found ? (*found)->uid : NULL;
 }
 
-static void add_holder(struct telemetry_place *p, const struct holder *h, const char *uid)
+static void add_holder(struct telemetry_place *p, const struct holder *h, const char *uid,
+                       uint64_t share_bytes)
 {
     *XPUSH(p->holders, p->n_holders) = (struct telemetry_holder){
         .ns = xstrdup(h->ns),
         .pod = xstrdup(h->pod),
         .container = xstrdup(h->container ? h->container : ""),
         .uid = xstrdup(uid),
+        .share_bytes = share_bytes,
     };
 }
 
@@ -163,7 +168,7 @@ static void take_share(struct build *b, const struct holder *h, unsigned slot)
         if (strcmp(b->ret->cards[i].uuid, share->card) != 0)
             continue;
         b->ret->cards[i].places[0].is_shared = true;
-        add_holder(&b->ret->cards[i].places[0], h, share->uid);
+        add_holder(&b->ret->cards[i].places[0], h, share->uid, (uint64_t)share->memory_mib << 20);
     }
 }
 
@@ -181,7 +186,7 @@ static void take_device(struct build *b, const struct holder *h)
         return;
     struct telemetry_place *p = place_of(&b->ret->cards[d->card], d->gi_id);
     p->is_shared |= d->is_part || h->id[base];
-    add_holder(p, h, uid_of(b, h));
+    add_holder(p, h, uid_of(b, h), /* share_bytes= */ 0);
 }
 
 static void take_holders(struct build *b)
@@ -227,6 +232,7 @@ static void join_holders(struct telemetry_place *p, bool by_pod)
         }
         if (!same)
             *last->container = '\0';
+        last->share_bytes += h->share_bytes;
         if (!last->uid)
             last->uid = TAKE(h->uid);
         holder_free(h);
@@ -254,8 +260,11 @@ void telemetry_node_build(const struct node_state *s, const struct checkpoint *c
         if (!*card->uuid)
             continue;
         list_devices(&b, card, ret->n);
+        struct telemetry_node_card *to = XPUSH(ret->cards, ret->n);
         build_card(card, s->inventory ? gpu_inventory_driver(s->inventory, card->vendor) : NULL,
-                   XPUSH(ret->cards, ret->n));
+                   to);
+        if (s->health && !s->cards[i].unwatched)
+            to->last_xid = (double)health_last_xid(s->health, card->uuid);
     }
     if (b.n_devices)
         qsort(b.devices, b.n_devices, sizeof(*b.devices), by_id);

@@ -20,6 +20,7 @@ struct telemetry_holder {
     char *ns, *pod;
     char *container; /* "": the pod has several there, and a process does not tell which it is of */
     char *uid;       /* the pod's; NULL: not known, so its processes are not known either */
+    uint64_t share_bytes; /* memory of its shares of a card; 0: it has none */
 };
 
 /* A card, or a GPU instance. */
@@ -36,6 +37,7 @@ struct telemetry_node_card {
     char uuid[GPU_UUID_BYTES], model[GPU_NAME_BYTES], pci_bus_id[GPU_BUS_ID_BYTES];
     char driver[80];
     unsigned index, minor;
+    double last_xid;                /* 0: none yet; NAN: its driver reports none */
     struct telemetry_place *places; /* the card, and then its GPU instances by their ids */
     size_t n_places;
 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/cuda_timeslice.h"
 #include "sim/machine.h"
 #include "sim/mig.h"
 #include "sim/nvml.h"
@@ -156,6 +157,33 @@ void remap(struct state *s, struct args *a)
     r->pending = take_number(a, "--pending", r->pending) != 0;
     r->failed = take_number(a, "--failed", r->failed) != 0;
     take_end(a);
+    state_commit(s);
+    state_unlock(s);
+}
+
+void nvlink(struct state *s, struct args *a)
+{
+    (void)state_lock(s);
+    struct hw *hw = state_begin(s);
+    struct hw_link_errors *e = &hw->gpus[take_gpu(a, hw)].link_errors;
+    e->replays += take_number(a, "--replays", 0);
+    e->recoveries += take_number(a, "--recoveries", 0);
+    e->crc_flits += take_number(a, "--crc-flits", 0);
+    e->crc_data += take_number(a, "--crc-data", 0);
+    take_end(a);
+    state_commit(s);
+    state_unlock(s);
+}
+
+void temperature(struct state *s, struct args *a)
+{
+    (void)state_lock(s);
+    struct hw *hw = state_begin(s);
+    uint32_t gpu = take_gpu(a, hw);
+    uint32_t celsius = word_number(a);
+    take_end(a);
+    hw_count_work(hw, gpu, timeslices_now());
+    hw->gpus[gpu].temperature_c = celsius < 150 ? celsius : 150;
     state_commit(s);
     state_unlock(s);
 }

@@ -25,6 +25,8 @@ static const char usage[] =
     "  ecc --gpu I corrected|uncorrected|sram N, or clear;\n"
     "      of a MetaX card sram-ce|sram-ue|dram-ce|dram-ue|retired N, or clear\n"
     "  remap --gpu I [--corrected N] [--uncorrected N] [--pending 0|1] [--failed 0|1], or clear\n"
+    "  nvlink --gpu I [--replays N] [--recoveries N] [--crc-flits N] [--crc-data N]: so many errors\n"
+    "  temperature --gpu I CELSIUS         without work; work adds to it\n"
     "  recovery-action --gpu I none|reset|reboot|drain-p2p|drain-and-reset|imex\n"
     "  lost --gpu I set|clear              fallen off the bus\n"
     "  persistence --gpu I 0|1             the driver stays loaded while nothing uses the card\n"
@@ -234,6 +236,8 @@ static const struct {
     {"xid", xid},
     {"ecc", ecc},
     {"remap", remap},
+    {"nvlink", nvlink},
+    {"temperature", temperature},
     {"lost", lost},
     {"persistence", persistence},
     {"fault", fault_command},

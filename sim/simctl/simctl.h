@@ -57,6 +57,7 @@ void check(int code, const char *what);
 
 /* Commands: each gets the open state and its words. */
 typedef void command_fn(struct state *s, struct args *a);
-command_fn show, attach, detach, xid, ecc, remap, recovery_action, lost, fault_command, latency,
-    log_command, calls_command, reboot_command, driver_root, dev_root, sys_root, unavailable, vfs,
-    event_command, limited, slice_command, driver_lock, persistence, timeslices_command;
+command_fn show, attach, detach, xid, ecc, remap, nvlink, temperature, recovery_action, lost,
+    fault_command, latency, log_command, calls_command, reboot_command, driver_root, dev_root,
+    sys_root, unavailable, vfs, event_command, limited, slice_command, driver_lock, persistence,
+    timeslices_command;

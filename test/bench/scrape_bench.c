@@ -61,7 +61,7 @@ static void add_place(struct telemetry_node_card *c, int gi_id, unsigned pod)
         *XPUSH(p->holders, p->n_holders) =
             (struct telemetry_holder){xstrdup("machine-learning"),
                                       xasprintf("inference-7d9c5b6f4-%05u", pod), xstrdup("server"),
-                                      NULL};
+                                      NULL, 0};
 }
 
 static struct telemetry_node node(void)

@@ -7,6 +7,7 @@ import pytest
 from conftest import ROOT, wait_for
 from kubelet_stub import kubelet  # noqa: F401
 from stack import rig, serve  # noqa: F401
+from test_fractional_stub import PODS, Shares
 from test_metrics import parse
 from test_plugin_stub import GPU, SMALL, Host
 
@@ -112,7 +113,39 @@ def test_a_call_that_hangs_leaves_the_last_values_as_stale_ones(host):
     host.node.ctl("fault", "add", "--call", "nvmlDeviceGetPowerUsage", "--nth", 0, "--gpu", 0, "--action", "hang:600")
     page = scraped(host.node, "stale values", lambda p: p.find("cleave_agent_telemetry_stale", UUID=first) == [1])
     assert len(page.find("DCGM_FI_DEV_POWER_USAGE", UUID=first)) == 1
+    assert not [name for name in page.families if name.startswith("hami_")], "they are off by default"
     scraped(host.node, "the other card to go on", lambda p: p.find("cleave_agent_telemetry_stale", UUID=second) == [0] and p.find("cleave_agent_telemetry_stale", UUID=first) == [1])
+
+
+def test_the_last_xid_and_the_errors_of_nvlinks_are_the_cards(host):
+    counters = host.node.folder / "counters.csv"
+    counters.write_text("DCGM_FI_DEV_XID_ERRORS, gauge, Xid\nDCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL, counter, Replays\n")
+    host.start(telemetry_interval=1, telemetry_counters=counters)
+    first, second = host.node.uuid(0), host.node.uuid(1)
+    wait_for(lambda: "cleave_agent_unwatched_cards 0" in serve(host.node.agent, "/metrics")[1], 30, "the Xids to be awaited")
+    scraped(host.node, "no Xid", lambda p: p.find("DCGM_FI_DEV_XID_ERRORS", err_code="0", err_msg="No Error") == [0, 0])
+    host.node.ctl("xid", "--gpu", 0, "--code", 95)
+    host.node.ctl("nvlink", "--gpu", 1, "--replays", 3)
+    page = scraped(host.node, "the Xid", lambda p: p.find("DCGM_FI_DEV_XID_ERRORS", UUID=first, err_code="95") == [95])
+    assert page.find("DCGM_FI_DEV_XID_ERRORS", UUID=second) == [0]
+    scraped(host.node, "the errors", lambda p: p.find("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", UUID=second) == [3])
+
+
+def test_hamis_names_are_there_by_a_flag(rig, kubelet):
+    shares = Shares(rig, kubelet, flags={"telemetry_interval": 1, "hami_metrics": "both"})
+    node, mib = shares.node, 1 << 20
+    pod = shares.pod("a", gpumem=3000)
+    uid = node.api.get(f"{PODS}/{pod.name}")["metadata"]["uid"]
+    node.ctl("attach", "--gpu", 0, "--pid", 4101, "--mem", 1000, "--load", 20, "--pod-uid", uid)
+    of = {"zone": "vGPU", "namespace": "default", "pod": pod.name, "container": "main", "vdevice_index": "0", "device_uuid": node.uuid()}
+    page = scraped(node, "what it uses", lambda p: p.find("hami_vgpu_memory_used_bytes", **of) == [1000 * mib])
+    assert page.find("hami_vgpu_memory_limit_bytes", **of) == [3000 * mib]
+    assert page.find("hami_host_gpu_utilization_ratio", node=node.name, device_uuid=node.uuid(), device_index="0") == [20]
+    legacy = {"zone": "vGPU", "podnamespace": "default", "podname": pod.name, "ctrname": "main", "vdeviceid": "0", "deviceuuid": node.uuid()}
+    assert page.find("vGPU_device_memory_limit_in_bytes", **legacy) == [3000 * mib]
+    hamis = [name for name in page.families if not name.startswith(("DCGM_", "cleave_"))]
+    text = (ROOT / "docs" / "gpu-metrics.md").read_text()
+    assert len(hamis) == 12 and [name for name in hamis if f"`{name}`" not in text] == []
 
 
 def test_a_file_of_counters_and_old_labels(host):

@@ -46,7 +46,7 @@ static struct telemetry_node node_of(unsigned n_cards)
         p->gi_id = -1;
         *XPUSH(p->holders, p->n_holders) =
             (struct telemetry_holder){xstrdup("team"), xasprintf("p%u", n_cards), xstrdup("main"),
-                                      NULL};
+                                      NULL, 0};
     }
     return n;
 }

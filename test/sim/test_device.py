@@ -229,7 +229,8 @@ def test_telemetry_of_a_whole_card(h100):
     assert nv.nvmlDeviceGetPowerUsage(device) == 70000
     assert nv.nvmlDeviceGetEnforcedPowerLimit(device) == 700000
     assert nv.nvmlDeviceGetTotalEnergyConsumption(device) > 0
-    assert nv.nvmlDeviceGetClockInfo(device, nv.NVML_CLOCK_SM) == 1980
+    assert nv.nvmlDeviceGetClockInfo(device, nv.NVML_CLOCK_SM) == 210
+    assert nv.nvmlDeviceGetMaxClockInfo(device, nv.NVML_CLOCK_SM) == 1980
     assert nv.nvmlDeviceGetMaxClockInfo(device, nv.NVML_CLOCK_MEM) == 2619
     assert nv.nvmlDeviceGetPcieThroughput(device, 0) == 0
     assert nv.nvmlDeviceGetPcieReplayCounter(device) == 0

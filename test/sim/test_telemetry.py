@@ -86,6 +86,41 @@ def test_fields_of_monitors(h100):
     assert fields(device, (tx, 17), (tx, 18))[1] == nv.NVML_ERROR_NOT_SUPPORTED
 
 
+def test_clocks_follow_the_work_and_what_held_them_down_is_counted(h100):
+    device = nv.nvmlDeviceGetHandleByIndex(0)
+
+    def clocks():
+        return nv.nvmlDeviceGetClockInfo(device, nv.NVML_CLOCK_SM), nv.nvmlDeviceGetCurrentClocksEventReasons(device)
+
+    def held(policy):
+        return nv.nvmlDeviceGetViolationStatus(device, policy).violationTime
+
+    assert clocks() == (210, nv.nvmlClocksEventReasonGpuIdle)
+    h100.ctl("attach", "--gpu", 0, "--pid", 4711, "--mem", 1, "--load", 99)
+    assert clocks() == (1980, nv.nvmlClocksEventReasonNone) and held(nv.NVML_PERF_POLICY_POWER) == 0
+    h100.ctl("attach", "--gpu", 0, "--pid", 4712, "--mem", 1, "--load", 99)
+    assert clocks() == (1770, nv.nvmlClocksEventReasonSwPowerCap)
+    first = held(nv.NVML_PERF_POLICY_POWER)
+    assert held(nv.NVML_PERF_POLICY_POWER) > first and held(nv.NVML_PERF_POLICY_THERMAL) == 0
+    h100.ctl("temperature", "--gpu", 0, 60)
+    assert clocks() == (990, nv.nvmlClocksEventReasonSwPowerCap | nv.nvmlClocksEventReasonSwThermalSlowdown)
+    assert fields(device, nv.NVML_FI_DEV_PERF_POLICY_THERMAL)[0] > 0
+    h100.ctl("detach", "--pid", 4711)
+    h100.ctl("detach", "--pid", 4712)
+    last = held(nv.NVML_PERF_POLICY_THERMAL)
+    assert clocks() == (210, nv.nvmlClocksEventReasonGpuIdle) and held(nv.NVML_PERF_POLICY_THERMAL) == last
+
+
+def test_errors_of_nvlinks_are_those_of_the_first(h100):
+    device = nv.nvmlDeviceGetHandleByIndex(0)
+    h100.ctl("nvlink", "--gpu", 0, "--replays", 3, "--crc-data", 2)
+    totals = (nv.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL, nv.NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL, nv.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL)
+    assert fields(device, *totals) == [3, 2, 0]
+    count = nv.nvmlDeviceGetNvLinkErrorCounter
+    assert [count(device, link, nv.NVML_NVLINK_ERROR_DL_REPLAY) for link in (0, 1)] == [3, 0]
+    assert count(device, 0, nv.NVML_NVLINK_ERROR_DL_CRC_DATA) == 2
+
+
 def test_pages_retire_where_rows_are_not_remapped(machine):
     machine("gpus: [{model: t4}]")
     device = nv.nvmlDeviceGetHandleByIndex(0)

@@ -378,12 +378,14 @@ Test(arbiter, what_was_held_is_known_by_slot_and_card)
     struct arbiter *a = start();
     struct arbiter_sums sums = {0};
     (void)put(a, SLOT, &half, 1);
-    (void)put(a, OTHER, &half, 1);
+    const struct terms *u = put(a, OTHER, &half, 1);
     wants(a, SLOT, getpid());
     wants(a, OTHER, getppid());
+    says(a, OTHER, getppid(), 0, SHARE_DRAINED, u->cards[0].turn);
     for (unsigned i = 0; i < 3; i++)
         (void)follow(a, 500);
     cr_expect(arbiter_sums(a, SLOT, 0, &sums) && sums.held_ns > 0);
+    cr_expect(arbiter_sums(a, OTHER, 0, &sums) && sums.throttled_ns > 0, "it waited for its turn");
     cr_expect_not(arbiter_sums(a, SLOT, 1, &sums));
     cr_expect_not(arbiter_sums(a, SLOT + 2, 0, &sums));
     cr_expect_not(arbiter_sums(a, UINT32_MAX, 0, &sums));

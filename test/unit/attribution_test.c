@@ -26,7 +26,7 @@ static void share_among(size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         (void)snprintf(uids[i], sizeof(uids[i]), "%zu", i);
-        holders[i] = (struct telemetry_holder){ns, uids[i], container, uids[i]};
+        holders[i] = (struct telemetry_holder){ns, uids[i], container, uids[i], 0};
     }
     place = (struct telemetry_place){.gi_id = -1,
                                      .is_shared = true,

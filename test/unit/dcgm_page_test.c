@@ -66,7 +66,7 @@ static void hold(struct telemetry_place *p, const char *ns, const char *pod)
 {
     *XPUSH(p->holders, p->n_holders) =
         (struct telemetry_holder){xstrdup(ns), xstrdup(pod), xstrdup("main"),
-                                  xasprintf("uid-%s", pod)};
+                                  xasprintf("uid-%s", pod), 0};
 }
 
 static void list(const char *text)
@@ -209,6 +209,21 @@ Test(dcgm_page, labels_have_the_spelling_that_dashboards_expect)
     expect_line("{gpu=\"0\",uuid=\"GPU-0\",");
     expect_line(",Hostname=\"n1\",DCGM_FI_DRIVER_VERSION=\"570.86.15\",container_name=\"main\","
                 "pod_namespace=\"team\",pod_name=\"train\"} 40\n");
+}
+
+Test(dcgm_page, the_last_xid_is_the_cards_and_says_what_it_means)
+{
+    list("DCGM_FI_DEV_XID_ERRORS,gauge,X\n");
+    cards[0].values.of[TELEMETRY_LAST_XID] = 79;
+    cards[1].values.of[TELEMETRY_LAST_XID] = 0;
+    expect_page("# HELP DCGM_FI_DEV_XID_ERRORS X\n"
+                "# TYPE DCGM_FI_DEV_XID_ERRORS gauge\n"
+                "DCGM_FI_DEV_XID_ERRORS{" FIRST ",hostname=\"n1\",err_code=\"79\","
+                "err_msg=\"the GPU fell off the bus\"} 79\n"
+                "DCGM_FI_DEV_XID_ERRORS{" SECOND ",hostname=\"n1\",err_code=\"0\","
+                "err_msg=\"No Error\"} 0\n");
+    cards[0].values.of[TELEMETRY_LAST_XID] = 9999;
+    expect_line("err_code=\"9999\",err_msg=\"Unknown Error\"} 9999\n");
 }
 
 Test(dcgm_page, quotes_newlines_and_what_is_not_utf8_do_not_break_the_page)

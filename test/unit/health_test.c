@@ -385,3 +385,16 @@ Test(health, word_that_is_no_xid_is_named_and_the_others_taken)
     cr_expect_eq(xid(&b, 48, WHOLE), XID_IGNORED);
     stop(&b);
 }
+
+Test(health, the_newest_xid_is_kept_a_harmless_one_too)
+{
+    struct bed b;
+    start(&b, NULL);
+    cr_expect_eq(health_last_xid(b.h, "GPU-0"), 0);
+    (void)xid(&b, 48, WHOLE);
+    (void)xid(&b, 31, SECOND);
+    read_after(&b, SETTLE);
+    cr_expect_eq(health_last_xid(b.h, "GPU-0"), 31);
+    cr_expect_eq(health_last_xid(b.h, "GPU-1"), 0, "another card");
+    stop(&b);
+}

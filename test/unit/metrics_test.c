@@ -112,6 +112,18 @@ Test(metrics, rows_come_and_go_with_their_values)
     cr_expect_not(strstr(sb_str(&b), "p1"));
 }
 
+Test(metrics, a_time_is_shown_in_seconds)
+{
+    struct metric *f = metrics_counter_seconds(m, "waited", "Time.", METRIC_LABELS("pod"));
+    const char *const pods[] = {"p1"};
+    const int64_t values[] = {2500001};
+    metric_rows(f, pods, values, 1);
+    auto_sb struct sb b = SB_INIT(4096);
+    metrics_write(m, &b);
+    cr_expect(strstr(sb_str(&b), "# TYPE waited counter\nwaited{pod=\"p1\"} 2.500001\n"), "%s",
+              sb_str(&b));
+}
+
 Test(metrics, facts_come_and_go)
 {
     struct metric *f = metrics_gauge(m, "held", "Who holds what.", METRIC_LABELS("gpu", "pod"));

@@ -116,7 +116,7 @@ Test(nvml_telemetry, a_card_measures_itself)
 {
     auto_machine struct machine m = start("[{model: h100-80}]");
     const struct telemetry_card card = measure(&m, 0);
-    cr_expect_eq(OF(&card, SM_CLOCK), 1980);
+    cr_expect_eq(OF(&card, SM_CLOCK), 210);
     cr_expect_eq(OF(&card, MEMORY_CLOCK), 2619);
     cr_expect_eq(OF(&card, TEMPERATURE), 34);
     cr_expect_eq(OF(&card, MEMORY_TEMPERATURE), 40);
@@ -160,6 +160,22 @@ Test(nvml_telemetry, counters_of_errors_are_the_cards)
     cr_expect_eq(OF(&card, REMAP_PENDING), 1);
 }
 
+Test(nvml_telemetry, errors_of_nvlinks_are_those_of_all_links)
+{
+    auto_machine struct machine m = start("[{model: h100-80}, {model: t4}]");
+    const struct telemetry_card before = measure(&m, 0);
+    sim_control("nvlink --gpu 0 --replays 3 --recoveries 1 --crc-flits 7 --crc-data 2");
+    sim_control("nvlink --gpu 0 --replays 2");
+    const struct telemetry_card card = measure(&m, 0);
+    const struct telemetry_card unlinked = measure(&m, 1);
+    cr_expect_eq(OF(&before, NVLINK_REPLAYS), 0);
+    cr_expect_eq(OF(&card, NVLINK_REPLAYS), 5);
+    cr_expect_eq(OF(&card, NVLINK_RECOVERIES), 1);
+    cr_expect_eq(OF(&card, NVLINK_CRC_FLIT_ERRORS), 7);
+    cr_expect_eq(OF(&card, NVLINK_CRC_DATA_ERRORS), 2);
+    cr_expect(isnan(OF(&unlinked, NVLINK_REPLAYS)));
+}
+
 Test(nvml_telemetry, values_follow_the_work)
 {
     auto_machine struct machine m = start("[{model: h100-80, count: 2}]");
@@ -178,6 +194,46 @@ Test(nvml_telemetry, values_follow_the_work)
     cr_expect_eq(OF(&card, FP64_ACTIVE), 0);
     cr_expect_float_eq(OF(&card, PCIE_RX_BYTES), 1000.0 * 1048576, 2e7);
     cr_expect_eq(OF(&idle, SM_ACTIVE), 0);
+}
+
+Test(nvml_telemetry, clocks_rise_with_work_and_are_held_down_where_it_takes_all_power)
+{
+    auto_machine struct machine m = start("[{model: h100-80}, {model: t4}]");
+    const struct telemetry_card idle = measure(&m, 1);
+    sim_control("attach --gpu 0 --pid 4711 --mem 1024 --load 50");
+    sim_control("attach --gpu 1 --pid 4712 --mem 1024 --load 50");
+    const struct telemetry_card half = measure(&m, 0);
+    const struct telemetry_card busy = measure(&m, 1);
+    sim_control("attach --gpu 0 --pid 4713 --mem 1024 --load 50");
+    const struct telemetry_card full = measure(&m, 0);
+    cr_expect(OF(&idle, MEMORY_CLOCK) == 405 && OF(&idle, PSTATE) == 8);
+    cr_expect(OF(&busy, MEMORY_CLOCK) == 5001 && OF(&busy, PSTATE) == 0);
+    cr_expect(OF(&half, SM_CLOCK) == 1980 && OF(&half, POWER_VIOLATION) == 0);
+    cr_expect_eq(OF(&full, SM_CLOCK), 1770);
+    cr_expect_eq(OF(&full, CLOCK_EVENT_REASONS), 4);
+    sim_control("detach --pid 4713");
+    const struct telemetry_card after = measure(&m, 0);
+    const struct telemetry_card later = measure(&m, 0);
+    cr_expect_gt(OF(&after, POWER_VIOLATION), OF(&full, POWER_VIOLATION));
+    cr_expect_eq(OF(&later, POWER_VIOLATION), OF(&after, POWER_VIOLATION));
+    cr_expect_eq(OF(&later, THERMAL_VIOLATION), 0);
+}
+
+Test(nvml_telemetry, a_card_that_is_too_hot_is_slow_while_it_works)
+{
+    auto_machine struct machine m = start("[{model: h100-80}]");
+    sim_control("attach --gpu 0 --pid 4711 --mem 1024 --load 50");
+    sim_control("temperature --gpu 0 80");
+    const struct telemetry_card before = measure(&m, 0);
+    const struct telemetry_card hot = measure(&m, 0);
+    cr_expect_eq(OF(&hot, TEMPERATURE), 98);
+    cr_expect_eq(OF(&hot, SM_CLOCK), 990);
+    cr_expect_eq(OF(&hot, CLOCK_EVENT_REASONS), 0x20);
+    cr_expect_gt(OF(&hot, THERMAL_VIOLATION), OF(&before, THERMAL_VIOLATION));
+    sim_control("temperature --gpu 0 30");
+    const struct telemetry_card cool = measure(&m, 0);
+    cr_expect_eq(OF(&cool, SM_CLOCK), 1980);
+    cr_expect(OF(&cool, THERMAL_VIOLATION) > 0 && OF(&cool, POWER_VIOLATION) == 0);
 }
 
 Test(nvml_telemetry, an_older_card_has_no_means)

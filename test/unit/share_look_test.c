@@ -220,6 +220,21 @@ Test(share_look, the_terms_of_the_card_say_what_a_context_takes)
     cr_expect_eq(sight(5)->context_bytes, 0);
 }
 
+Test(share_look, the_turns_of_a_share_are_told_where_the_limiter_holds_its_compute)
+{
+    auto_err struct err e = {0};
+    struct share_limit limit = {.memory_bytes = 3000 * MIB,
+                                .percent = 30,
+                                .memory_level = LEVEL_LIBRARY,
+                                .compute_level = LEVEL_LIBRARY};
+    (void)snprintf(limit.card, sizeof(limit.card), "%s", CARD);
+    cr_assert_eq(share_folders_put(folders, slot(3), &limit, 1, &e), 0, "%s", err_msg(&e));
+    cr_expect(sight(3)->takes_turns);
+    cr_expect_eq(sight(3)->percent, 30);
+    cr_expect_eq(sight(3)->turns.throttled_ns, 0);
+    cr_expect_not(sight(5)->takes_turns);
+}
+
 Test(share_look, contexts_are_counted_by_the_limiter_and_whatever_it_took_for_them_when)
 {
     auto_fd int folder = -1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@ static struct card_view views[FAKE_MAX_CARDS];
 static struct holders held;
 static struct checkpoint granted;
 static struct shares shares;
+static struct health *health;
 static struct telemetry_node node;
 
 static void set_up(void)
@@ -49,6 +51,7 @@ static void tear_down(void)
     holders_done(&held);
     checkpoint_done(&granted);
     shares_done(&shares);
+    health = health_free(health);
     for (size_t i = 0; i < FAKE_MAX_CARDS; i++)
         card_view_done(&views[i]);
     gpu_inventory_done(&inventory);
@@ -74,7 +77,8 @@ static void grant(const char *id, const char *uid)
 
 static void build(void)
 {
-    const struct node_state s = {.inventory = &inventory,
+    const struct node_state s = {.health = health,
+                                 .inventory = &inventory,
                                  .cards = views,
                                  .n_cards = 2,
                                  .holders = &held,
@@ -192,6 +196,25 @@ Test(telemetry_node, a_share_is_on_its_card)
     hold("share@3", "train", "main");
     hold("share@4", "not-bound-yet", "main");
     expect(A ": shared train/main=u7\n");
+    cr_expect_eq(node.cards[0].places[0].holders[0].share_bytes, UINT64_C(1) << 30);
+}
+
+Test(telemetry_node, the_shares_of_a_pods_containers_on_a_card_are_added_up)
+{
+    static char uid[] = "u7", first[] = "first", second[] = "second";
+    struct share share = {.slot = SLOT_SHARES_FIRST + 3,
+                          .card = A,
+                          .memory_mib = 1024,
+                          .uid = uid,
+                          .container = first};
+    shares_put(&shares, &share);
+    share.slot++;
+    share.container = second;
+    shares_put(&shares, &share);
+    hold("share@3", "train", "first");
+    hold("share@4", "train", "second");
+    expect(A ": shared train/=u7\n");
+    cr_expect_eq(node.cards[0].places[0].holders[0].share_bytes, UINT64_C(2) << 30);
 }
 
 Test(telemetry_node, who_is_not_known_by_name_and_what_is_not_here_is_passed_over)
@@ -208,4 +231,20 @@ Test(telemetry_node, a_card_without_a_uuid_is_left_out)
     hold(B, "train", "main");
     expect(B ": train/main=?\n");
     cr_expect_eq(node.n, 1);
+}
+
+Test(telemetry_node, a_cards_last_xid_is_told_where_its_driver_reports_them)
+{
+    const struct gpu_event ev = {.kind = GPU_EVENT_XID, .code = 79, .gi_id = -1, .ci_id = -1};
+    build();
+    cr_expect(isnan(node.cards[0].last_xid), "nobody listens");
+    health = health_new(/* o= */ NULL);
+    (void)health_xid(health, &views[0].card, &ev, /* now_mono_ms= */ 1);
+    views[1].unwatched = true;
+    build();
+    cr_expect_eq(node.cards[0].last_xid, 79);
+    cr_expect(isnan(node.cards[1].last_xid), "it reports no events");
+    views[1].unwatched = false;
+    build();
+    cr_expect_eq(node.cards[1].last_xid, 0);
 }

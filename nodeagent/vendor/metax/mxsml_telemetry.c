@@ -130,16 +130,19 @@ static int read_values(struct measure *t, struct telemetry_values *ret, struct e
 
 /* --- processes --- */
 
-static void add_process(const struct measure *t, const struct mxsml_process *p,
-                        struct telemetry_card *card)
+struct found {
+    struct telemetry_process *items; /* owned */
+    size_t n;
+};
+
+static void add_process(const struct measure *t, const struct mxsml_process *p, struct found *ret)
 {
     unsigned n = p->n_gpus < ARRAY_LEN(p->gpus) ? p->n_gpus : ARRAY_LEN(p->gpus);
     for (unsigned i = 0; p->pid && i < n; i++) {
         const struct mxsml_process_gpu *on = &p->gpus[i];
-        if (strncasecmp(on->bdf, t->info.bdf, sizeof(on->bdf)) != 0 ||
-            card->n_processes == TELEMETRY_MAX_PROCESSES)
+        if (strncasecmp(on->bdf, t->info.bdf, sizeof(on->bdf)) != 0)
             continue;
-        card->processes[card->n_processes++] =
+        *XPUSH(ret->items, ret->n) =
             (struct telemetry_process){.pid = p->pid,
                                        .gi_id = on->slice_id >= 0 ? on->slice_id : -1,
                                        .memory_bytes = (double)on->memory_bytes,
@@ -150,10 +153,13 @@ static void add_process(const struct measure *t, const struct mxsml_process *p,
 static int read_processes(struct measure *t, struct telemetry_card *card, struct err *e)
 {
     struct mxsml_process_list list;
+    struct found found = {0};
     mxsml_ret rc = mxsml_ask_processes(t->m, t->dev, &list);
     auto_free struct mxsml_process *items = list.items;
     for (unsigned i = 0; rc == MXSML_SUCCESS && i < list.n && i < list.room; i++)
-        add_process(t, &items[i], card);
+        add_process(t, &items[i], &found);
+    telemetry_take_processes(card, found.items, found.n);
+    free(found.items);
     return check(t->m, mxsml_names.processes, rc, e);
 }
 

@@ -63,7 +63,7 @@ enum { NVML_CI_1_SLICE_REV1 = 0x7, NVML_CI_PROFILE_COUNT = 0x9, NVML_CI_ENGINE_S
 enum { NVML_MIG_DISABLE = 0, NVML_MIG_ENABLE = 1 };
 
 /* Field ids: ECC errors since the last reset (VOL) and ever (AGG); page retirement and row
- * remapping; how long clocks were held back; what went through NVLinks; the recovery action that the
+ * remapping; the errors of all NVLinks; how long clocks were held back; what went through NVLinks; the recovery action that the
  * driver asks for, with its values. */
 enum {
     NVML_FI_ECC_SBE_VOL_TOTAL = 3,
@@ -73,6 +73,10 @@ enum {
     NVML_FI_RETIRED_SBE = 29,
     NVML_FI_RETIRED_DBE = 30,
     NVML_FI_RETIRED_PENDING = 31,
+    NVML_FI_NVLINK_CRC_FLIT_ERRORS = 38,
+    NVML_FI_NVLINK_CRC_DATA_ERRORS = 45,
+    NVML_FI_NVLINK_REPLAYS = 52,
+    NVML_FI_NVLINK_RECOVERIES = 59,
     NVML_FI_PERF_POLICY_POWER = 74,
     NVML_FI_PERF_POLICY_THERMAL = 75,
     NVML_FI_MEMORY_TEMP = 82,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/xalloc.h"
 
@@ -9,10 +10,15 @@
 /* Bound on the samples that the driver is asked for at a time. */
 enum { MAX_SAMPLES = 2048 };
 
-/* The processes found so far, with the compute instance that each was first found in. */
-struct found {
-    struct telemetry_card *card;
-    unsigned ci[TELEMETRY_MAX_PROCESSES];
+/* An entry of one of the driver's lists. */
+struct entry {
+    struct telemetry_process process;
+    unsigned ci;
+};
+
+struct entries {
+    struct entry *items; /* owned */
+    size_t n;
 };
 
 static int part_of(const struct nvml_process_info *raw)
@@ -20,31 +26,54 @@ static int part_of(const struct nvml_process_info *raw)
     return raw->gpuInstanceId > INT_MAX ? -1 : (int)raw->gpuInstanceId;
 }
 
-/* A process of graphics and compute is in both lists, with the same memory. One in several compute
- * instances of a part has memory in each. */
 static void note(void *arg, const struct nvml_process_info *raw)
 {
-    struct found *f = arg;
-    struct telemetry_card *card = f->card;
-    double bytes =
-        raw->usedGpuMemory != NVML_MEMORY_UNKNOWN ? (double)raw->usedGpuMemory : (double)NAN;
+    struct entries *all = arg;
     if (!raw->pid)
         return;
-    for (unsigned i = 0; i < card->n_processes; i++) {
-        struct telemetry_process *p = &card->processes[i];
-        if (p->pid != raw->pid || p->gi_id != part_of(raw))
-            continue;
-        if (f->ci[i] != raw->computeInstanceId)
-            p->memory_bytes += bytes;
-        return;
+    *XPUSH(all->items, all->n) =
+        (struct entry){.ci = raw->computeInstanceId,
+                       .process = {.pid = raw->pid,
+                                   .gi_id = part_of(raw),
+                                   .memory_bytes = raw->usedGpuMemory != NVML_MEMORY_UNKNOWN
+                                                       ? (double)raw->usedGpuMemory
+                                                       : (double)NAN,
+                                   .utilization = (double)NAN}};
+}
+
+static bool is_same(const struct telemetry_process *p, const struct telemetry_process *q)
+{
+    return p->pid == q->pid && p->gi_id == q->gi_id;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct entry *x = a;
+    const struct entry *y = b;
+    if (x->process.pid != y->process.pid)
+        return x->process.pid < y->process.pid ? -1 : 1;
+    if (x->process.gi_id != y->process.gi_id)
+        return x->process.gi_id < y->process.gi_id ? -1 : 1;
+    return (x->ci > y->ci) - (x->ci < y->ci);
+}
+
+/* A process of graphics and compute is in both lists, with the same memory. One in several compute
+ * instances of a part has memory in each. */
+static void take_entries(struct entries *all, struct telemetry_card *card)
+{
+    struct telemetry_process *list = NULL;
+    size_t n = 0;
+    if (all->n > 0)
+        qsort(all->items, all->n, sizeof(*all->items), by_place);
+    for (size_t i = 0; i < all->n; i++) {
+        const struct entry *e = &all->items[i];
+        if (n == 0 || !is_same(&list[n - 1], &e->process))
+            *XPUSH(list, n) = e->process;
+        else if (e->ci != e[-1].ci)
+            list[n - 1].memory_bytes += e->process.memory_bytes;
     }
-    if (card->n_processes == TELEMETRY_MAX_PROCESSES)
-        return;
-    f->ci[card->n_processes] = raw->computeInstanceId;
-    card->processes[card->n_processes++] = (struct telemetry_process){.pid = raw->pid,
-                                                                      .gi_id = part_of(raw),
-                                                                      .memory_bytes = bytes,
-                                                                      .utilization = (double)NAN};
+    telemetry_take_processes(card, list, n);
+    free(list);
 }
 
 /* The mean of a process's samples; 0 without one: a process that did nothing has none. */
@@ -91,11 +120,14 @@ int nvml_measure_processes(struct nvml_measure *m, struct telemetry_card *ret, s
 {
     bool told;
     unsigned n = 0;
-    struct found f = {.card = ret};
-    TRY(nvml_process_lists(m->n, m->device, note, &f, &told, e));
+    struct entries all = {0};
+    int rc = nvml_process_lists(m->n, m->device, note, &all, &told, e);
+    take_entries(&all, ret);
+    free(all.items);
+    TRY(rc);
     auto_free struct nvml_process_sample *samples = xcalloc(MAX_SAMPLES, sizeof(*samples));
-    nvml_ret rc = ask_samples(m, samples, &n);
-    if (rc == NVML_SUCCESS || rc == NVML_NOT_FOUND)
+    nvml_ret answer = ask_samples(m, samples, &n);
+    if (answer == NVML_SUCCESS || answer == NVML_NOT_FOUND)
         note_utilization(m->kept, samples, n, ret);
-    return nvml_measure_check(m->n, nvml_names.process_samples, rc, e);
+    return nvml_measure_check(m->n, nvml_names.process_samples, answer, e);
 }
