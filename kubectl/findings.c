@@ -48,13 +48,13 @@ static int list_one(void *arg, const json_t *obj, struct err *e)
     return findings_put(l->into, l->type, obj, e);
 }
 
-int findings_read(struct findings *f, struct kc *kc, struct scope *s,
-                  const struct object_type *type, struct store *into, const char *without,
-                  struct err *e)
+int findings_read_in(struct findings *f, struct kc *kc, struct scope *s, const char *ns,
+                     const struct object_type *type, struct store *into, const char *without,
+                     struct err *e)
 {
     auto_err struct err why = {0};
     struct listing l = {type, into};
-    const struct kc_target t = {.res = type->resource};
+    const struct kc_target t = {.res = type->resource, .ns = ns};
     const struct kc_list_opts o = {.page_size = PAGE};
     int rc = kc_list_each(kc, s, &t, &o, list_one, &l, /* ret_version= */ NULL, &why);
     if (rc == 0)
@@ -64,6 +64,13 @@ int findings_read(struct findings *f, struct kc *kc, struct scope *s,
     *XPUSH(f->notes, f->n_notes) =
         xasprintf("%s cannot be read (%s): %s", type->resource->plural, err_msg(&why), without);
     return 0;
+}
+
+int findings_read(struct findings *f, struct kc *kc, struct scope *s,
+                  const struct object_type *type, struct store *into, const char *without,
+                  struct err *e)
+{
+    return findings_read_in(f, kc, s, /* ns= */ NULL, type, into, without, e);
 }
 
 struct device_walk {

@@ -28,6 +28,10 @@ AUTO_DEFINE(findings, struct findings, findings_done)
 int findings_read(struct findings *f, struct kc *kc, struct scope *s,
                   const struct object_type *type, struct store *into, const char *without,
                   struct err *e) MUST_CHECK;
+/* The same of one namespace. */
+int findings_read_in(struct findings *f, struct kc *kc, struct scope *s, const char *ns,
+                     const struct object_type *type, struct store *into, const char *without,
+                     struct err *e) MUST_CHECK;
 /* Puts an object in place of the one of its name. */
 int findings_put(struct store *into, const struct object_type *type, const json_t *obj,
                  struct err *e) MUST_CHECK;
