@@ -10,8 +10,6 @@
 #include "kubectl/why.h"
 #include "service/resources.h"
 
-enum { PAGE = 500 };
-
 /* One answer for each resource that the pod asks for, or one for its shares. */
 struct question {
     const struct command *c;
@@ -79,7 +77,7 @@ static int list(struct question *q, const struct kc_resource *res, kc_item_fn *f
 {
     auto_err struct err why = {0};
     const struct kc_target t = {.res = res};
-    const struct kc_list_opts o = {.page_size = PAGE};
+    const struct kc_list_opts o = {.resource_version = "0"};
     int rc = kc_list_each(q->c->kc, q->c->scope, &t, &o, fn, q, /* ret_version= */ NULL, &why);
     if (rc == 0)
         return 0;

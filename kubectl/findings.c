@@ -5,7 +5,7 @@
 
 #include "base/xalloc.h"
 
-enum { PAGE = 500 };
+#include "kubectl/read_ahead.h"
 
 void findings_init(struct findings *f)
 {
@@ -55,7 +55,7 @@ int findings_read_in(struct findings *f, struct kc *kc, struct scope *s, const c
     auto_err struct err why = {0};
     struct listing l = {type, into};
     const struct kc_target t = {.res = type->resource, .ns = ns};
-    const struct kc_list_opts o = {.page_size = PAGE};
+    const struct kc_list_opts o = {.resource_version = "0"};
     int rc = kc_list_each(kc, s, &t, &o, list_one, &l, /* ret_version= */ NULL, &why);
     if (rc == 0)
         return 0;
@@ -97,6 +97,6 @@ int findings_each_device(struct findings *f, struct kc *kc, struct scope *s, fin
 {
     struct device_walk w = {f, fn, arg};
     const struct kc_target t = {.res = records_device_type.resource};
-    const struct kc_list_opts o = {.page_size = PAGE};
-    return kc_list_each(kc, s, &t, &o, walk_one, &w, /* ret_version= */ NULL, e);
+    const struct kc_list_opts o = {.resource_version = "0"};
+    return read_ahead_each(kc, s, &t, &o, walk_one, &w, e);
 }

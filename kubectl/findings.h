@@ -38,6 +38,8 @@ int findings_put(struct store *into, const struct object_type *type, const json_
 
 /* Called for each Device: as it is in the store, and as JSON. */
 typedef int findings_fn(void *arg, const struct object *device, const json_t *obj, struct err *e);
-/* Lists the Devices, and keeps none: a large cluster's do not fit in a small memory. */
+/* Lists the Devices, and keeps none: a large cluster's do not fit in a small memory. They come from the API
+ * server's cache, as controllers read them, in one answer: while it is still being written (by API servers
+ * from 1.33 on), its beginning is read. Between pages both would wait for each other. */
 int findings_each_device(struct findings *f, struct kc *kc, struct scope *s, findings_fn *fn,
                          void *arg, struct err *e) MUST_CHECK;

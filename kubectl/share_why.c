@@ -14,7 +14,7 @@
 #include "scheduler/quota.h"
 #include "service/resources.h"
 
-enum { PAGE = 500, MAX_WORDS_BYTES = 64 << 10 };
+enum { MAX_WORDS_BYTES = 64 << 10 };
 
 /* --- What is read --- */
 
@@ -57,7 +57,7 @@ static int read_cluster(struct kc *kc, struct scope *s, const char *ns, struct r
                         struct err *e)
 {
     const struct kc_target nodes = {.res = &resource_nodes};
-    const struct kc_list_opts o = {.page_size = PAGE};
+    const struct kc_list_opts o = {.resource_version = "0"};
     struct findings *f = &r->found;
     TRY(kc_list_each(kc, s, &nodes, &o, read_node, r, /* ret_version= */ NULL, e));
     TRY(findings_read(f, kc, s, &node_cards_type, f->caches.devices, /* without= */ NULL, e));
