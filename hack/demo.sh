@@ -7,7 +7,8 @@
 #   hack/demo.sh [start|stop]
 #
 # State and logs are in build/demo; build/demo/kubeconfig is for kubectl. CLEAVE_DEMO_DIR names
-# another folder, CLEAVE_DEMO_LATENCY=none cards that answer at once.
+# another folder, CLEAVE_DEMO_LATENCY=none cards that answer at once, CLEAVE_DEMO_PICTURES a folder for pictures of
+# what kubectl cleave shows (make pictures).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -102,6 +103,19 @@ follow_label() { # node
     done
 }
 
+# Shows what the plugin says, and makes a picture of it where these are wanted. Of plan 2 is good news, too.
+see() { # name of the picture, kubectl cleave...
+    local name=$1
+    shift
+    prompt "$@"
+    (
+        unset -f kubectl
+        export KUBECONFIG=$dir/kubeconfig PATH=$bin:$kube:$PATH
+        [ -z "${CLEAVE_DEMO_PICTURES:-}" ] || set -- hack/picture.py "$CLEAVE_DEMO_PICTURES/$name.svg" "$@"
+        "$@"
+    ) || [ $? = 2 ]
+}
+
 who_waits() { # node
     kubectl get device "$1" -o json | jq -r '.status.devices[] | select(.drain)
         | "  GPU \(.index) waits: \(.conditions[] | select(.type == "Applied") | .message)"'
@@ -139,6 +153,8 @@ set_up() {
 
 profile_step() {
     title "A profile cuts the cards of its nodes"
+    note "What it would do, before anything is cut:"
+    see plan kubectl cleave plan -f config/samples/inference.yaml
     show kubectl apply -f config/samples/inference.yaml
     show kubectl wait gpuprofile/inference --for=condition=Ready --timeout=120s
     show kubectl get gpuprofiles
@@ -208,6 +224,7 @@ in_use_step() {
     await 60 "the card in use" bash -c "'$kube/kubectl' --kubeconfig '$dir/kubeconfig' get device h100-node -o json | jq -e '.status.devices[0].drain'"
     show kubectl get device h100-node
     who_waits h100-node
+    see cards kubectl cleave --node h100-node
     note "train.py ends:"
     on_node h100-node "$bin/sim/cleave-simctl" detach --gpu 0 --pid 4242
     show kubectl wait gpuprofile/maintenance --for=condition=Ready --timeout=60s
@@ -216,6 +233,13 @@ in_use_step() {
     show kubectl delete gpuprofile maintenance
     show kubectl wait device/h100-node "--for=jsonpath={.status.summary.layout}=$layout" --timeout=60s
     show kubectl wait gpuprofile/inference --for=condition=Ready --timeout=60s
+}
+
+why_step() {
+    title "A pod that gets no card, and the change that would give it one"
+    show kubectl apply -f hack/demo/pod.yaml
+    see why kubectl cleave why train
+    show kubectl delete pod train --wait=false
 }
 
 start() {
@@ -233,6 +257,7 @@ start() {
     metax_step
     impossible_step
     in_use_step
+    why_step
 
     title "Back to the label: the script that waits for success goes on when the hardware is there"
     follow_label a100-node
@@ -250,7 +275,8 @@ start() {
     printf '\n%sEverything keeps running.%s Look around:\n\n' "$bold" "$plain"
     printf '  export KUBECONFIG=%s\n' "$dir/kubeconfig"
     type -P kubectl >/dev/null || printf '  export PATH="%s:$%s"     # kubectl\n' "$kube" PATH
-    printf '  kubectl get cleave\n  kubectl describe node h100-node     # its Events tell each step\n  kubectl describe device h100-node\n  kubectl explain gpuprofile.spec\n'
+    printf '  export PATH="%s:$%s"     # kubectl cleave\n' "$bin" PATH
+    printf '  kubectl get cleave\n  kubectl cleave\n  kubectl describe node h100-node     # its Events tell each step\n  kubectl describe device h100-node\n  kubectl explain gpuprofile.spec\n'
     printf '\nLogs are in %s. End it with: make demo-stop\n' "${dir#"$PWD/"}"
 }
 

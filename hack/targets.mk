@@ -134,6 +134,14 @@ demo: ## Watch the main job: real etcd and API server, simulated nodes of four k
 demo-stop: ## End what the demo left running
 	@hack/demo.sh stop
 
+.PHONY: pictures
+pictures: ## Make the pictures of docs/pictures again, from what the demo shows
+	@hack/install-deps.sh
+	@$(MAKE) -s VARIANT=release all
+	@mkdir -p docs/pictures
+	@CLEAVE_DEMO_DIR=$(CURDIR)/build/pictures CLEAVE_DEMO_LATENCY=none CLEAVE_DEMO_PICTURES=$(CURDIR)/docs/pictures hack/demo.sh start
+	@CLEAVE_DEMO_DIR=$(CURDIR)/build/pictures hack/demo.sh stop
+
 .PHONY: demo-shares
 demo-shares: ## Watch ten pods share a card: a real kubelet, containerd and kube-scheduler (as root); leaves it running
 	@hack/install-deps.sh

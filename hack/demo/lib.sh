@@ -14,13 +14,16 @@ title() {
     printf '\n%s%d. %s%s\n' "$bold" "$step" "$*" "$plain"
 }
 note() { printf '%s%s%s\n' "$dim" "$*" "$plain"; }
-show() { # prints a command as a person would type it, then runs it
+prompt() { # a command, as a person would type it
     local word line=
     for word in "$@"; do
         [[ $word =~ ^[A-Za-z0-9_./=:,@%+-]+$ ]] || word="'$word'"
         line+=" $word"
     done
     printf '\n%s$%s%s\n' "$dim" "$line" "$plain"
+}
+show() { # the command, and what it says
+    prompt "$@"
     "$@"
 }
 pause() { read -rt 0.1 <> <(:) || true; }

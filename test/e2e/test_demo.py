@@ -54,12 +54,22 @@ def processes_of(folder):
     return found
 
 
+PICTURES = ROOT / "docs" / "pictures"
+
+
+def drawn(folder):
+    return {file.name: file.read_text(encoding="utf-8") for file in folder.glob("*.svg")}
+
+
 @pytest.mark.long
 def test_the_demo_runs_through_stays_up_and_ends(demo, cluster):
-    done = demo("start")
+    pictures = demo.folder.with_name("pictures")
+    pictures.mkdir()
+    done = demo("start", CLEAVE_DEMO_PICTURES=str(pictures))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     assert done.stderr == ""
     for told in (
+        "Plan: 1 of 1 nodes changes, 3 parts go, 15 parts come",
         "11x1g.10gb 2x2g.20gb 2x3g.40gb 5xgpu",
         "16x1g.10gb 8x2g.20gb 8x3g.40gb",
         "2x1g.24gb 2x1g.24gb+gfx 1x1g.24gb+me 1x1g.24gb-me 1x2g.48gb 1xgpu",
@@ -68,9 +78,11 @@ def test_the_demo_runs_through_stays_up_and_ends(demo, cluster):
         "the nearest layout that fits is 3g.40gb x2",
         "All 15 partitions of the node are the ones that stood before",
         "3g.40gb at memory slice 4 is in use by train.py (pid 4242)",
+        "No node offers nvidia.com/mig-4g.40gb",
         "Everything keeps running",
     ):
         assert told in done.stdout
+    assert drawn(pictures) == drawn(PICTURES), "what people see is another thing than the docs show: make pictures"
     left = cluster.kubectl_as(demo.folder / "kubeconfig")
     devices = left.json("get", "devices")["items"]
     assert len(devices) == 4

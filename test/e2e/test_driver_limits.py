@@ -109,7 +109,8 @@ class Driven(Shares):
         return all(name in self.host.spec() for name in self.names(pod))
 
     def level(self, gpu=0):
-        return self.node.card(gpu)["fractional"]["memory"]
+        """None: the card gives no shares, as for a moment when its spec is written anew."""
+        return self.node.card(gpu).get("fractional", {}).get("memory")
 
     def is_empty(self):
         return self.records() == [] and not any(self.folders.iterdir()) and self.host.spec() == {} and not self.limits()

@@ -166,7 +166,7 @@ def test_a_card_with_a_share_of_hami_is_cut_only_when_its_pod_is_gone(node):
     node.kubelet.wait_no_dead()
     node.node.agent.start()
     # Before the pod is read it is one of HAMi's; the attempt is repeated each second.
-    wait_for(lambda: node.node.applied()["reason"] == "InUse" and theirs.name in node.node.applied()["message"], 30, "the pod to be named")
+    wait_for(lambda: (told := node.node.applied()).get("reason") == "InUse" and theirs.name in told["message"], 30, "the pod to be named")
     node.end(theirs)
     node.node.wait_layout({"1g.10gb": 7}, timeout=PODS_END_S)
 

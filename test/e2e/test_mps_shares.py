@@ -56,7 +56,8 @@ class Clients(Shares):
         return [c["args"] for c in self.node.changes() if c["call"] == "nvmlDeviceSetComputeMode"]
 
     def level(self, gpu=0):
-        return self.node.card(gpu)["fractional"]["compute"]
+        """None: the card gives no shares, as for a moment when its spec is written anew."""
+        return self.node.card(gpu).get("fractional", {}).get("compute")
 
     def daemon(self, gpu=0):
         return int((self.pipe(gpu) / "control").read_text())
