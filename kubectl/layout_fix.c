@@ -36,24 +36,28 @@ static uint32_t used_mask(const struct mig_state *s)
     return mask;
 }
 
-/* All subsets of the free instances, those that give up fewest first, until one fits. A card of today
- * has eight instances at most; of more, which only a Device that no agent wrote could show, all or
- * none go. */
+/* All subsets of the free instances, those that give up fewest first; the one of which the plan destroys
+ * fewest, which may be more than it gives up. A card of today has eight instances at most; of more,
+ * which only a Device that no agent wrote could show, all or none go. */
 static bool find_smallest(struct attempt *a, const struct mig_wants *asked)
 {
     uint32_t used = used_mask(&a->card->state);
     uint32_t all = standing_wants_all(a->card);
-    uint32_t idle = all & ~used;
-    if (__builtin_popcount(idle) > MAX_IDLE)
+    uint32_t idle = all & ~used, best = 0;
+    int n_idle = __builtin_popcount(idle), least = n_idle + 1;
+    if (n_idle > MAX_IDLE)
         return try_keeping(a, asked, all) || try_keeping(a, asked, used);
-    for (int gone = 0; gone <= __builtin_popcount(idle); gone++)
+    for (int gone = 0; gone <= n_idle && gone < least; gone++)
         for (uint32_t drop = idle;; drop = (drop - 1) & idle) {
-            if (__builtin_popcount(drop) == gone && try_keeping(a, asked, all & ~drop))
-                return true;
+            if (__builtin_popcount(drop) == gone && try_keeping(a, asked, all & ~drop) &&
+                __builtin_popcount(a->plan.destroy) < least) {
+                least = __builtin_popcount(a->plan.destroy);
+                best = drop;
+            }
             if (drop == 0)
                 break;
         }
-    return false;
+    return least <= n_idle && try_keeping(a, asked, all & ~best);
 }
 
 static char *layout_text(const struct attempt *a)

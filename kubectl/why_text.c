@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "base/jx.h"
 #include "base/xalloc.h"
 
@@ -77,7 +79,8 @@ static void add_fix(const struct why *y, const struct screen *s, struct sb *b)
         sb_addf(b, ", which %s governs,", source);
     sb_addf(b, " as\n    ");
     screen_paint(s, b, INK_GOOD, f->layout.layout);
-    sb_addf(b, "\n  %s%s%s.\n", f->layout.at, *f->layout.at ? " is made; " : "", costs);
+    const char *are = strchr(f->layout.at, ',') ? " are made; " : " is made; ";
+    sb_addf(b, "\n  %s%s%s.\n", f->layout.at, *f->layout.at ? are : "", costs);
 }
 
 void why_text(const struct why *y, const struct screen *s, struct sb *ret)

@@ -30,7 +30,7 @@
  */
 
 enum {
-    MAX_THREADS = 8,
+    MAX_THREADS = 9, /* all that serve_until_signal starts */
     WORKER_GRACE_MS = 5000,
     TELEMETRY_GRACE_MS = 2000,
 };

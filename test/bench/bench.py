@@ -18,6 +18,7 @@
     hami          the extender beside HAMi's scheduler, where HAMI_SCHEDULER names that program
     limiter       what the limiter costs and how it keeps limits, beside HAMi-core where HAMI_CORE names its libvgpu.so
     turns         what containers get of a card by turns, and what turns cost the agent
+    scrape        what the cards measure: a scrape over HTTP, processor time and memory, beside dcgm-exporter's published figures
     fleet         the controller with a fleet
     plan          kubectl cleave plan for that fleet: seconds and memory
 
@@ -43,6 +44,7 @@ import kubelet_bench
 import limiter_bench
 import plan_bench
 import scheduler_bench
+import scrape_bench
 import shares_bench
 import slices_bench
 import turns_bench
@@ -264,6 +266,7 @@ PARTS = {
     "hami": hami_bench.hami,
     "limiter": limiter_bench.limiter,
     "turns": turns_bench.turns,
+    "scrape": scrape_bench.scrape,
     "fleet": fleet,
     "plan": plan_bench.plan,
 }

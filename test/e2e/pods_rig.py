@@ -188,10 +188,19 @@ class Checkout:
         (folder / "hack").mkdir()
         shutil.copy(ROOT / "hack" / "uninstall.sh", folder / "hack")
         (folder / "bin").mkdir()
-        self.program("kubectl", f'exec {HACK}/kubectl.sh {pods.cluster.rundir} "$@"')
+        self.program("kubectl", self.plugin_line(), f'exec {HACK}/kubectl.sh {pods.cluster.rundir} "$@"')
         self.kustomization = folder / "config" / "kustomization.yaml"
         with open(self.kustomization, "a", encoding="utf-8") as file:
             file.write(FOR_THE_SIMULATOR)
+
+    def plugin_line(self):
+        """kubectl finds its plugin, and hands it no flags that stand before its name, as those of kubectl.sh do."""
+        (self.folder / "bin" / "kubectl-cleave").symlink_to(self.pods.release("kubectl-cleave"))
+        return f'[ "$1" != cleave ] || exec {self.in_network()} env KUBECONFIG={self.pods.cluster.kubeconfig} {self.pods.cluster.kubectl.program} "$@"'
+
+    def in_network(self):
+        """What a command begins with that runs where the control plane can be reached."""
+        return f"nsenter -t {(self.pods.cluster.rundir / 'network.pid').read_text().split()[0]} -n --"
 
     def program(self, name, *lines):
         """A shell script that the commands of pages find before others."""
@@ -208,8 +217,7 @@ class Checkout:
         (rendered / "kustomization.yaml").write_text(f"resources: [all.yaml]\n{FOR_THE_SIMULATOR}")
         patch = self.program("for-the-simulator", f"cat >{rendered}/all.yaml", f"kubectl kustomize {rendered}")
         homes = " ".join(f"{name}={value}" for name, value in helm_homes(self.folder / "helm").items())
-        network = (self.pods.cluster.rundir / "network.pid").read_text().split()[0]
-        helm = f"nsenter -t {network} -n -- env {homes} {helm_program()} --kubeconfig {self.pods.cluster.kubeconfig}"
+        helm = f"{self.in_network()} env {homes} {helm_program()} --kubeconfig {self.pods.cluster.kubeconfig}"
         self.program("helm", f'case $1 in install | upgrade) set -- "$@" --post-renderer {patch} ;; esac', f'exec {helm} "$@"')
 
     def next_chart(self, tag):

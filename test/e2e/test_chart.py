@@ -200,10 +200,15 @@ CASES = {
         ["components/metrics-auth"],
         {"patches": [patch(target, (f"{POD}/volumes/{i}/secret/secretName", "mine")) for target, i in ((CONTROLLER, 0), (AGENTS, 6))]},
     ),
-    "service-monitors": ({"metrics": {"serviceMonitors": True}}, ["monitoring/scrape"], {}),
+    "service-monitors": ({"metrics": {"serviceMonitors": True}}, ["monitoring/scrape", "monitoring/telemetry"], {}),
+    "dcgm-exporter-stays": (
+        {"metrics": {"serviceMonitors": True, "telemetry": False}},
+        ["monitoring/scrape"],
+        {"patches": [patch(AGENTS, (f"{CONTAINER}/args/-", "--telemetry-interval=0"))]},
+    ),
     "service-monitors-token": (
         {"metrics": {"auth": "token", "tlsSecret": "mine", "serviceMonitors": True}},
-        ["monitoring/scrape", "components/metrics-auth"],
+        ["monitoring/scrape", "monitoring/telemetry", "components/metrics-auth"],
         {
             "patches": [
                 *(patch(target, (f"{POD}/volumes/{i}/secret/secretName", "mine")) for target, i in ((CONTROLLER, 0), (AGENTS, 6))),
@@ -215,7 +220,7 @@ CASES = {
     "dashboards": ({"metrics": {"dashboards": True}}, ["monitoring/dashboards"], {}),
     "monitoring-labels": (
         {"metrics": {"serviceMonitors": True, "rules": True, "dashboards": True, "labels": {"release": "prometheus"}}},
-        ["monitoring/scrape", "monitoring/rules", "monitoring/dashboards"],
+        ["monitoring/scrape", "monitoring/telemetry", "monitoring/rules", "monitoring/dashboards"],
         {"patches": [patch({"kind": "(ServiceMonitor|PrometheusRule)"}, ("/metadata/labels/release", "prometheus"))]},
     ),
     "openshift": ({"openshift": {"enabled": True}}, ["components/openshift"], {}),
@@ -609,6 +614,7 @@ MIG_MANAGER = {
                 "containers": [
                     {"name": "m", "image": "registry.example/nvidia/k8s-mig-manager:v0.15.0"},
                     {"name": "p", "image": "registry.example/nvidia/k8s-device-plugin:v0.17.0"},
+                    {"name": "e", "image": "registry.example/nvidia/k8s/dcgm-exporter:4.2.3-4.1.3-ubuntu22.04"},
                 ],
             },
         },
@@ -645,6 +651,7 @@ class Story:
         notes = self.install()
         assert "WARNING: DaemonSet nvidia-mig-manager of namespace default is NVIDIA's mig-manager" in notes
         assert "WARNING: DaemonSet nvidia-mig-manager of namespace default is NVIDIA's device plugin" in notes
+        assert "WARNING: DaemonSet nvidia-mig-manager of namespace default is dcgm-exporter" in notes
         self.kubectl("delete", "daemonset", "nvidia-mig-manager")
         assert self.controller()["spec"]["replicas"] == 2
         assert self.kubectl.json("get", "namespace", "cleave-node")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"

@@ -4,10 +4,10 @@
 import json
 import os
 import subprocess
-from collections import Counter
 
 import pytest
 from conftest import ROOT, wait_for
+from forecast import layout_of, named_layout, wait_true
 from stack import rig  # noqa: F401
 
 
@@ -35,10 +35,6 @@ def profile_of(rig, profiles, **spec):
     )
 
 
-def kinds(card):
-    return dict(Counter(part.split("@")[0] for part in [*card.get("stays", []), *card.get("comes", [])]))
-
-
 def test_a_plan_comes_true_and_then_nothing_is_left_to_do(rig, kubectl, cleave):
     rig.controller()
     nodes = [rig.node({"h100-80": 2}) for _ in range(2)]
@@ -53,13 +49,8 @@ def test_a_plan_comes_true_and_then_nothing_is_left_to_do(rig, kubectl, cleave):
         kubectl.apply(text)
         rig.objects.append(f"/apis/gpu.cleave.dev/v1alpha1/gpuprofiles/{rig.id}-p")
         for node, will in zip(nodes, plan["nodes"], strict=True):
-            layouts = [kinds(card) for card in will["cards"]]
-            assert layouts == [wish, wish]
-            wait_for(lambda n=node, w=layouts: n.layouts() == w, 60, lambda n=node, w=layouts: f"{w}; the cards are {n.layouts()}")
-            # The very places that were foretold, too.
-            for gpu, card in enumerate(will["cards"]):
-                places = {f"{kind}@{start}" for kind, start, _ in node.placements(gpu)}
-                assert places == {*card.get("stays", []), *card.get("comes", [])}
+            assert [layout_of(card) for card in will["cards"]] == [wish, wish]
+            wait_true(node, will)
         wait_for(lambda t=text: cleave("plan", "-f", "-", input=t).returncode == 0, 30, lambda t=text: cleave("plan", "-f", "-", input=t).stdout)
     # Of nodes that were never changed nothing is known, and then both tell how long they took.
     assert durations[0]["samples"] == 0 and "seconds" not in durations[0]
@@ -93,8 +84,7 @@ def test_the_change_that_why_names_gives_the_pod_its_partition(rig, kubectl, cle
     change = told["change"]
     assert told["verdict"] == f"No node offers {wanted}."
     assert (change["node"], change["source"], change["goes"]) == (node.name, f"{rig.id}-p", 0)
-    layout = {kind: int(count) for kind, count in (word.split(": ") for word in change["layout"].split(", "))}
-    kubectl.apply(profile_of(rig, layout))
+    kubectl.apply(profile_of(rig, named_layout(change)))
     wait_for(lambda: node.offers().get(wanted) == 1, 30, node.offers)
     assert f"{wanted} is free" in cleave("why", pod).stdout
 

@@ -87,14 +87,14 @@ def image(folder, version):
 
 
 class Limited(Shares):
-    """A node whose agent has a limiter."""
+    """A node whose agent has a limiter; agent: more flags of it."""
 
-    def __init__(self, rig, kubelet, cards=1, missing=None, **settings):
+    def __init__(self, rig, kubelet, cards=1, missing=None, agent=None, **settings):
         root = rig.folder / f"limits-{uuid.uuid4().hex[:8]}"
         root.mkdir(parents=True)
         self.image, self.lib, self.folders = image(root / "image", 1), root / "lib", root / "shares"
         self.folders.mkdir()
-        flags = {"limiter_folder": self.image, "library_folder": self.lib, "share_folder": self.folders}
+        flags = {"limiter_folder": self.image, "library_folder": self.lib, "share_folder": self.folders, **(agent or {})}
         if missing:
             flags[missing] = root / "nowhere"
         super().__init__(rig, kubelet, cards, flags=flags, **settings)

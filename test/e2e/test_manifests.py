@@ -270,6 +270,18 @@ def test_metrics_behind_a_token_are_so_for_every_program_and_take_nothing_else(t
     assert policies[0] == policies[1]
 
 
+def test_each_page_that_is_scraped_is_asked_for_over_tls_with_a_token(tmp_path):
+    objects = with_components(tmp_path, "slots", "scheduler", "monitoring/scrape", "monitoring/telemetry", "components/metrics-auth")
+    services = {(o["metadata"]["namespace"], o["metadata"]["labels"]["app.kubernetes.io/component"]): o["metadata"]["name"] for o in objects if o["kind"] == "Service"}
+    monitors = [o for o in objects if o["kind"] == "ServiceMonitor"]
+    assert len(monitors) == 4
+    for monitor in monitors:
+        namespace, of = monitor["metadata"]["namespace"], monitor["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"]
+        (endpoint,) = monitor["spec"]["endpoints"]
+        assert endpoint["scheme"] == "https" and endpoint["bearerTokenFile"], monitor["metadata"]["name"]
+        assert endpoint["tlsConfig"]["serverName"] == f"{services[namespace, of]}.{namespace}.svc"
+
+
 OF_COMPONENTS = ("cleave-pod-slots", "cleave-pod-shares", "cleave-pod-shares-warning", "cleave-scheduler-lease", "cleave-scheduler-node", "cleave-scheduler-pod")
 
 

@@ -13,10 +13,8 @@ import pytest
 import yaml
 from alert_cases import CASES
 from conftest import ROOT
+from prometheus_rig import DASHBOARDS, MONITORING, RULES, all_queries, panels, promtool, scrape_configs
 
-MONITORING = ROOT / "config" / "monitoring"
-RULES = MONITORING / "cleave.rules.yaml"
-DASHBOARDS = sorted((MONITORING / "dashboards").glob("*.json"))
 # Prometheus' own.
 OWN = {"up"}
 WORDS = re.compile(r"\b(?:cleave_|DCGM_FI_|controller_runtime_|leader_election_|workqueue_|hami_)\w+")
@@ -28,10 +26,6 @@ def groups():
 
 def rules(kind):
     return [r for g in groups() for r in g["rules"] if kind in r]
-
-
-def promtool(*args):
-    return subprocess.run(["promtool", *map(str, args)], capture_output=True, text=True, timeout=120, check=False)
 
 
 # --- the rules ---
@@ -157,29 +151,6 @@ def test_rules_and_dashboards_are_of_metrics_that_the_docs_list():
 # --- dashboards ---
 
 
-def panels(dashboard):
-    return [p for p in dashboard["panels"] if p["type"] != "row"]
-
-
-def queries(dashboard):
-    """(where, query) as Grafana would ask them."""
-    for panel in panels(dashboard):
-        for target in panel["targets"]:
-            yield panel["title"], fill(target["expr"])
-    for variable in dashboard["templating"]["list"]:
-        if variable["type"] == "query":
-            yield variable["name"], re.fullmatch(r"label_values\((.+), \w+\)", variable["query"]["query"])[1]
-
-
-def fill(query):
-    """With "All" of each variable."""
-    return re.sub(r"\$[a-z]\w*", ".*", query.replace("$__rate_interval", "5m").replace("$__range", "1h"))
-
-
-def all_queries():
-    return [(f"{file.stem}: {where}", q) for file in DASHBOARDS for where, q in queries(json.loads(file.read_text(encoding="utf-8")))]
-
-
 def test_there_is_a_dashboard_for_each_view():
     assert [f.stem for f in DASHBOARDS] == ["cleave-capacity", "cleave-card", "cleave-cluster", "cleave-node", "cleave-pod"]
 
@@ -226,6 +197,33 @@ def test_panels_have_titles_units_and_places_of_their_own():
             cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
             assert not cells & taken and at["x"] + at["w"] <= 24, panel["title"]
             taken |= cells
+
+
+# --- who is scraped ---
+
+
+def jobs_of_the_operator():
+    """(job, path): a job has its Service's name, unless the ServiceMonitor names it."""
+    for file in ("scrape/servicemonitors.yaml", "telemetry/servicemonitor.yaml"):
+        for monitor in yaml.safe_load_all((MONITORING / file).read_text(encoding="utf-8")):
+            service = f"cleave-{monitor['spec']['selector']['matchLabels']['app.kubernetes.io/component']}-metrics"
+            for endpoint in monitor["spec"]["endpoints"]:
+                named = [r["replacement"] for r in endpoint["relabelings"] if r["targetLabel"] == "job"]
+                yield (*named, service)[0], endpoint.get("path", "/metrics")
+
+
+def jobs_of_the_page():
+    """The same of docs/monitoring.md."""
+    return [(job["job_name"], job.get("metrics_path", "/metrics")) for job in scrape_configs()]
+
+
+@pytest.mark.parametrize("jobs", [jobs_of_the_operator, jobs_of_the_page])
+def test_an_agent_that_is_down_is_counted_once_though_it_has_two_pages(jobs):
+    asked = {p for q in [r["expr"] for r in rules("expr")] + [q for _, q in all_queries()] for p in re.findall(r'\bup\{job=~"([^"]+)"', q)}
+    assert asked == {"cleave-agent.*", "cleave-controller.*"}
+    for pattern in asked:
+        assert [path for job, path in jobs() if re.fullmatch(pattern, job)] == ["/metrics"], pattern
+    assert ("cleave-telemetry", "/metrics/telemetry") in jobs()
 
 
 # --- what is made of them ---

@@ -54,6 +54,19 @@ Test(why, a_free_partition_gives_way_before_a_card_changes_its_mode)
                "  2g.20gb@4 is made; 1 part that nobody uses goes.\n");
 }
 
+Test(why, the_change_is_the_one_that_destroys_fewest_not_the_one_that_gives_up_fewest)
+{
+    desk_node("n1", 1);
+    desk_cut("n1", 0, "2g.20gb@0 1g.10gb@2 1g.10gb@3 3g.40gb@4");
+    desk_pod("p", NULL, ASKS("nvidia.com/mig-4g.40gb", 1));
+    expect_why("ns/p asks for 1 nvidia.com/mig-4g.40gb\n"
+               "No node offers nvidia.com/mig-4g.40gb.\n"
+               "  n1  offers none\n"
+               "The smallest change: NVIDIA GPU 0 of node n1 as\n"
+               "    4g.40gb: 1, 3g.40gb: 1\n"
+               "  4g.40gb@0 is made; 3 parts that nobody uses go.\n");
+}
+
 Test(why, what_is_offered_and_held_is_said_with_who_holds_it)
 {
     desk_node("n1", 1);

@@ -12,6 +12,7 @@
     "agent/components/koordlet" .koordlet.enabled
     "agent/components/mps" .mps.enabled
     "monitoring/scrape" .metrics.serviceMonitors
+    "monitoring/telemetry" (and .metrics.serviceMonitors .metrics.telemetry)
     "monitoring/rules" .metrics.rules
     "monitoring/dashboards" .metrics.dashboards
     "components/metrics-auth" (eq .metrics.auth "token")

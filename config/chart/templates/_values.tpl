@@ -167,6 +167,9 @@ yes
 {{- with .values.mig.strategy -}}
   {{- $args = append $args (printf "--mig-strategy=%s" .) -}}
 {{- end -}}
+{{- if not .values.metrics.telemetry -}}
+  {{- $args = append $args "--telemetry-interval=0" -}}
+{{- end -}}
 {{- $_ := set $container "args" (concat $container.args $args) -}}
 {{- $driver := dict "driver-libraries" .values.driver.libraries "driver-programs" .values.driver.programs -}}
 {{- range $volume := $pod.volumes -}}
