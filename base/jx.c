@@ -2,6 +2,7 @@
 #include "base/jx.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/xalloc.h"
@@ -104,9 +105,13 @@ static bool closes(char c)
  * takes 236 bytes of memory for its three bytes. */
 static int check_shape(const char *text, size_t len, struct err *e)
 {
+    static const bool shapes[UCHAR_MAX + 1] =
+        {['"'] = true, ['['] = true, [']'] = true, ['{'] = true, ['}'] = true, [','] = true};
     size_t depth = 0;
     size_t values = 1;
     for (size_t pos = 0; pos < len; pos++) {
+        if (!shapes[(unsigned char)text[pos]])
+            continue;
         if (text[pos] == '"')
             pos = skip_string(text, len, pos);
         else if (closes(text[pos]) && depth > 0)

@@ -19,9 +19,9 @@ cd "$(dirname "$0")/.."
 # A program's main.c may see everything below it.
 # nodeagent/kubelet/proto holds what protoc-c generates.
 declare -A may_include=(
-    # It asks the controller's and the agent's planners, which are pure, and has none of its own.
+    # It asks the controller's, the agent's and the scheduler's planners, and has none of its own.
     [kubectl/main.c]="kubectl kubeclient base"
-    [kubectl]="reconcilers reconcilers/records nodeagent/change nodeagent/gpu nodeagent/commands/layout_check.h nodeagent/commands/layout_documents.h service
+    [kubectl]="scheduler reconcilers reconcilers/records nodeagent/change nodeagent/gpu nodeagent/commands/layout_check.h nodeagent/commands/layout_documents.h service
         kubeclient partition api base"
 
     [scheduler/main.c]="scheduler controller service kubeclient interop partition api base"

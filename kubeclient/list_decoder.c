@@ -2,6 +2,7 @@
 #include "kubeclient/list_decoder.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/jx.h"
@@ -157,10 +158,25 @@ static int keep(struct list_decoder *d, const char *data, size_t len, struct err
     return sb_check(sink, e);
 }
 
+/* Passes over what says nothing inside an item, which is nearly all of a list: returns the next byte
+ * that scan has to see. */
+static size_t pass(const struct list_decoder *d, const char *data, size_t len, size_t i)
+{
+    static const bool in_string[UCHAR_MAX + 1] = {['"'] = true, ['\\'] = true};
+    static const bool between[UCHAR_MAX + 1] =
+        {['"'] = true, ['{'] = true, ['}'] = true, ['['] = true, [']'] = true};
+    const bool *counts = d->in_string ? in_string : between;
+    if (d->depth <= ITEMS_DEPTH || d->escaped)
+        return i;
+    while (i < len && !counts[(unsigned char)data[i]])
+        i++;
+    return i;
+}
+
 static int feed(struct list_decoder *d, const char *data, size_t len, struct err *e)
 {
     size_t from = 0; /* first byte of the current piece */
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = pass(d, data, len, 0); i < len; i = pass(d, data, len, i + 1)) {
         switch (scan(d, data[i])) {
         case PLAIN:
             break;

@@ -13,6 +13,7 @@ struct walk {
     const struct plan_file *file;
     struct cluster_plan *ret;
     size_t *matched; /* nodes of each queue's profile */
+    struct plan_pace pace;
 };
 
 /* --- Queues --- */
@@ -45,6 +46,25 @@ static void sort_names(char **names, size_t n)
 {
     if (n)
         qsort(names, n, sizeof(*names), by_name);
+}
+
+/* What the profile's cards of a node wait for. */
+static struct plan_drains drains_of(const struct node_plan *n, const char *profile)
+{
+    struct plan_drains d = {0};
+    for (size_t i = 0; i < n->n_cards; i++)
+        if (strcmp(n->cards[i].source, profile) == 0)
+            plan_drains_add(&d, &n->cards[i]);
+    return d;
+}
+
+static void take_time(const struct cluster_plan *p, struct plan_pace *pace, struct plan_queue *q)
+{
+    plan_time_of(pace, q->n_waiting + q->n_in_change, q->at_once, &q->time);
+    for (size_t i = 0; i < p->n_nodes; i++) {
+        const struct plan_drains d = drains_of(&p->nodes[i], q->profile);
+        plan_time_add(&q->time, &d);
+    }
 }
 
 static int finish_queue(const struct findings *f, struct plan_queue *q, size_t matched,
@@ -87,6 +107,7 @@ static int plan_device(void *arg, const struct object *device, const json_t *obj
     auto_node_plan struct node_plan p = {0};
     if (device_status_decode(obj, &st, /* e= */ NULL) < 0)
         st = (struct device_status){0}; /* the standing tells of it */
+    plan_pace_add(&w->pace, obj, &st);
     node_plan_make(&v, &st, &p);
     if (!selected && !p.changes)
         return 0;
@@ -124,6 +145,20 @@ static int read_inputs(struct kc *kc, struct scope *s, struct findings *f, struc
                          "only built-in layouts, and those of the file, are known by name", e);
 }
 
+/* What the walk over the Devices is for. */
+static int plan_devices(struct walk *w, struct kc *kc, struct scope *s, struct err *e)
+{
+    struct cluster_plan *p = w->ret;
+    TRY(findings_each_device(w->f, kc, s, plan_device, w, e));
+    if (p->n_nodes)
+        qsort(p->nodes, p->n_nodes, sizeof(*p->nodes), by_node);
+    for (size_t i = 0; i < p->n_queues; i++) {
+        TRY(finish_queue(w->f, &p->queues[i], w->matched[i], e));
+        take_time(p, &w->pace, &p->queues[i]);
+    }
+    return 0;
+}
+
 static int make(struct kc *kc, struct scope *s, const struct plan_file *file,
                 struct cluster_plan *ret, struct err *e)
 {
@@ -136,17 +171,13 @@ static int make(struct kc *kc, struct scope *s, const struct plan_file *file,
     json_array_foreach(file->profiles, i, doc)
         add_queue(doc, ret);
     auto_free size_t *matched = xcalloc(ret->n_queues, sizeof(*matched));
-    struct walk w = {&f, file, ret, matched};
-    TRY(findings_each_device(&f, kc, s, plan_device, &w, e));
-    for (i = 0; i < ret->n_queues; i++)
-        TRY(finish_queue(&f, &ret->queues[i], matched[i], e));
-    if (ret->n_nodes)
-        qsort(ret->nodes, ret->n_nodes, sizeof(*ret->nodes), by_node);
-    ret->notes = f.notes;
+    struct walk w = {&f, file, ret, matched, {0}};
+    int rc = plan_devices(&w, kc, s, e);
+    plan_pace_done(&w.pace);
+    ret->notes = TAKE(f.notes);
     ret->n_notes = f.n_notes;
-    f.notes = NULL;
     f.n_notes = 0;
-    return 0;
+    return rc;
 }
 
 int cluster_plan_make(struct kc *kc, struct scope *s, const struct plan_file *file,

@@ -4,6 +4,7 @@
 #include "kubectl/findings.h"
 #include "kubectl/node_plan.h"
 #include "kubectl/plan_file.h"
+#include "kubectl/plan_time.h"
 
 /* The forecast of a cluster: the changes that the objects of a file would make. */
 
@@ -17,6 +18,7 @@ struct plan_queue {
     size_t n_waiting;
     char **in_change; /* by name; those that it has ordered, and that are not done */
     size_t n_in_change;
+    struct plan_time time; /* of both */
 };
 
 struct cluster_plan {

@@ -2,9 +2,19 @@
 #include "kubectl/command.h"
 #include "kubectl/plan_text.h"
 
+static int print_json(const struct command *c, const struct cluster_plan *p)
+{
+    if (plan_json_write(p, c->out) == 0)
+        return COMMAND_OK;
+    (void)fputs("error: the output cannot be written\n", c->err);
+    return COMMAND_FAILED;
+}
+
 static int print(const struct command *c, const struct cluster_plan *p)
 {
-    if (c->output != OUTPUT_TEXT) {
+    if (c->output == OUTPUT_JSON)
+        return print_json(c, p);
+    if (c->output == OUTPUT_YAML) {
         auto_json json_t *document = plan_json(p);
         return command_print(c, document);
     }

@@ -6,17 +6,17 @@
 
 #include "kubectl/command.h"
 #include "kubectl/safe_text.h"
+#include "kubectl/share_why.h"
 #include "kubectl/why.h"
 #include "service/resources.h"
 
-enum { PAGE = 500 };
-
-/* One answer for each resource that the pod asks for. */
+/* One answer for each resource that the pod asks for, or one for its shares. */
 struct question {
     const struct command *c;
     json_t *pod;
     struct pod_wish wish;
     struct why *whys;
+    struct share_why shares;
     char *notes[2];
     size_t n_notes;
 };
@@ -28,6 +28,7 @@ static void question_done(struct question *q)
     for (size_t i = 0; i < q->n_notes; i++)
         free(q->notes[i]);
     free(q->whys);
+    share_why_done(&q->shares);
     pod_wish_done(&q->wish);
     json_decref(q->pod);
 }
@@ -76,7 +77,7 @@ static int list(struct question *q, const struct kc_resource *res, kc_item_fn *f
 {
     auto_err struct err why = {0};
     const struct kc_target t = {.res = res};
-    const struct kc_list_opts o = {.page_size = PAGE};
+    const struct kc_list_opts o = {.resource_version = "0"};
     int rc = kc_list_each(q->c->kc, q->c->scope, &t, &o, fn, q, /* ret_version= */ NULL, &why);
     if (rc == 0)
         return 0;
@@ -89,6 +90,8 @@ static int list(struct question *q, const struct kc_resource *res, kc_item_fn *f
 
 static int read_cluster(struct question *q, struct err *e)
 {
+    if (q->wish.shares)
+        return share_why_make(q->c->kc, q->c->scope, q->pod, &q->wish, &q->shares, e);
     TRY(list(q, &resource_nodes, read_node, NULL, e));
     TRY(list(q, &resource_pods, read_pod, "what pods have of each node is not known", e));
     return list(q, &resource_devices, read_device, "no change of layout can be named", e);
@@ -122,12 +125,9 @@ static char *settled(const struct question *q)
         return xasprintf("kube-scheduler is not asked before its scheduling gate %s is gone",
                          gate ? gate : "");
     }
-    if (q->wish.shares) {
-        const char *words = scheduler_words(q->pod);
-        return xasprintf("it asks for a share of a card, of which cleave-scheduler knows; %s%s",
-                         words ? "it says: " : "it has said nothing yet", words ? words : "");
-    }
-    if (q->wish.n == 0)
+    if (q->shares.invalid)
+        return xasprintf("what it asks for cannot be: %s", q->shares.invalid);
+    if (q->wish.n == 0 && !q->wish.shares)
         return xstrdup("it asks for no GPU, under none of the names that Cleave offers");
     return NULL;
 }
@@ -138,12 +138,15 @@ static void add_heading(const struct question *q, const char *name, const char *
     auto_free char *pod = safe_text(name);
     auto_free char *reason = safe_text(why_not);
     auto_free char *words = safe_text(scheduler_words(q->pod));
+    auto_free char *asks = safe_text(q->shares.asks);
     if (why_not) {
         sb_addf(b, "%s: %s\n", pod, reason);
         return;
     }
     sb_addf(b, "%s asks for", pod);
-    for (size_t i = 0; i < q->wish.n; i++) {
+    if (q->wish.shares)
+        sb_addf(b, " shares of cards: %s", asks);
+    for (size_t i = 0; !q->wish.shares && i < q->wish.n; i++) {
         auto_free char *resource = safe_text(q->wish.resources[i].name);
         sb_addf(b, "%s %lld %s", i ? "," : "", (long long)q->wish.resources[i].count, resource);
     }
@@ -156,7 +159,9 @@ static int tell_text(const struct question *q, const char *name, const char *why
 {
     auto_sb struct sb b = SB_INIT(COMMAND_MAX_BYTES);
     add_heading(q, name, why_not, &b);
-    for (size_t i = 0; !why_not && i < q->wish.n; i++)
+    if (!why_not && q->wish.shares)
+        share_why_text(&q->shares, &q->c->screen, &b);
+    for (size_t i = 0; !why_not && !q->wish.shares && i < q->wish.n; i++)
         why_text(&q->whys[i], &q->c->screen, &b);
     return command_print_text(q->c, &b);
 }
@@ -164,11 +169,13 @@ static int tell_text(const struct question *q, const char *name, const char *why
 static int tell_json(const struct question *q, const char *name, const char *why_not)
 {
     json_t *list = json_array();
-    for (size_t i = 0; !why_not && i < q->wish.n; i++)
+    for (size_t i = 0; !why_not && !q->wish.shares && i < q->wish.n; i++)
         (void)json_array_append_new(list, why_json(&q->whys[i]));
     auto_json json_t *doc =
         json_pack("{s:s, s:s, s:s*, s:s*, s:o}", "kind", "Why", "pod", name, "settled", why_not,
                   "scheduler", scheduler_words(q->pod), "resources", list);
+    if (!why_not && q->wish.shares)
+        (void)json_object_set_new(doc, "shares", share_why_json(&q->shares));
     return command_print(q->c, doc);
 }
 
@@ -200,6 +207,9 @@ int command_why(const struct command *c, const char *ns, const char *pod)
     auto_free char *why_not = settled(&q);
     if (!why_not && read_cluster(&q, &e) < 0)
         return command_fail(c->err, c->server, &e);
+    if (!why_not)
+        why_not = settled(&q); /* with what was read */
     command_notes(c, q.notes, q.n_notes);
+    command_notes(c, q.shares.notes, q.shares.n_notes);
     return c->output == OUTPUT_TEXT ? tell_text(&q, name, why_not) : tell_json(&q, name, why_not);
 }

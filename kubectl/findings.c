@@ -5,7 +5,7 @@
 
 #include "base/xalloc.h"
 
-enum { PAGE = 500 };
+#include "kubectl/read_ahead.h"
 
 void findings_init(struct findings *f)
 {
@@ -49,14 +49,14 @@ static int list_one(void *arg, const json_t *obj, struct err *e)
     return findings_put(l->into, l->type, obj, e);
 }
 
-int findings_read(struct findings *f, struct kc *kc, struct scope *s,
-                  const struct object_type *type, struct store *into, const char *without,
-                  struct err *e)
+int findings_read_in(struct findings *f, struct kc *kc, struct scope *s, const char *ns,
+                     const struct object_type *type, struct store *into, const char *without,
+                     struct err *e)
 {
     auto_err struct err why = {0};
     struct listing l = {type, into};
-    const struct kc_target t = {.res = type->resource};
-    const struct kc_list_opts o = {.page_size = PAGE};
+    const struct kc_target t = {.res = type->resource, .ns = ns};
+    const struct kc_list_opts o = {.resource_version = "0"};
     int rc = kc_list_each(kc, s, &t, &o, list_one, &l, /* ret_version= */ NULL, &why);
     if (rc == 0)
         return 0;
@@ -65,6 +65,13 @@ int findings_read(struct findings *f, struct kc *kc, struct scope *s,
     *XPUSH(f->notes, f->n_notes) =
         xasprintf("%s cannot be read (%s): %s", type->resource->plural, err_msg(&why), without);
     return 0;
+}
+
+int findings_read(struct findings *f, struct kc *kc, struct scope *s,
+                  const struct object_type *type, struct store *into, const char *without,
+                  struct err *e)
+{
+    return findings_read_in(f, kc, s, /* ns= */ NULL, type, into, without, e);
 }
 
 struct device_walk {
@@ -91,9 +98,9 @@ int findings_each_device(struct findings *f, struct kc *kc, struct scope *s, fin
 {
     struct device_walk w = {f, fn, arg};
     const struct kc_target t = {.res = records_device_type.resource};
-    const struct kc_list_opts o = {.page_size = PAGE};
+    const struct kc_list_opts o = {.resource_version = "0"};
     char *version = NULL;
-    TRY(kc_list_each(kc, s, &t, &o, walk_one, &w, &version, e));
+    TRY(read_ahead_each(kc, s, &t, &o, walk_one, &w, &version, e));
     free(f->devices_version);
     f->devices_version = version;
     return 0;

@@ -29,12 +29,18 @@ AUTO_DEFINE(findings, struct findings, findings_done)
 int findings_read(struct findings *f, struct kc *kc, struct scope *s,
                   const struct object_type *type, struct store *into, const char *without,
                   struct err *e) MUST_CHECK;
+/* The same of one namespace. */
+int findings_read_in(struct findings *f, struct kc *kc, struct scope *s, const char *ns,
+                     const struct object_type *type, struct store *into, const char *without,
+                     struct err *e) MUST_CHECK;
 /* Puts an object in place of the one of its name. */
 int findings_put(struct store *into, const struct object_type *type, const json_t *obj,
                  struct err *e) MUST_CHECK;
 
 /* Called for each Device: as it is in the store, and as JSON. */
 typedef int findings_fn(void *arg, const struct object *device, const json_t *obj, struct err *e);
-/* Lists the Devices, and keeps none: a large cluster's do not fit in a small memory. */
+/* Lists the Devices, and keeps none: a large cluster's do not fit in a small memory. They come from the API
+ * server's cache, as controllers read them, in one answer: while it is still being written (by API servers
+ * from 1.33 on), its beginning is read. Between pages both would wait for each other. */
 int findings_each_device(struct findings *f, struct kc *kc, struct scope *s, findings_fn *fn,
                          void *arg, struct err *e) MUST_CHECK;

@@ -254,9 +254,15 @@ static const struct verb {
     {"history", run_history}, {"version", run_version}, {"__complete", run_complete},
 };
 
+/* Without zeroing: jansson asks for millions of pieces when a long list is parsed, and fills them. */
+static void *json_memory(size_t bytes)
+{
+    return xrealloc(/* p= */ NULL, bytes);
+}
+
 int main(int argc, char **argv)
 {
-    json_set_alloc_funcs(xmalloc, free);
+    json_set_alloc_funcs(json_memory, free);
     if (argc < 2 || argv[1][0] == '-')
         return run_cards(argc, argv);
     for (size_t i = 0; i < ARRAY_LEN(verbs); i++)

@@ -103,6 +103,7 @@ static void plan_card(const struct node_view *v, const struct device_card *st,
         .mode = st->mode,
         .wanted_mode = want->mode,
         .evicts = want->has_rollout && want->rollout.drain == API_DRAIN_EVICT,
+        .timeout_s = want->has_rollout ? want->rollout.timeout_s : 0,
     };
     plan_want(st, table, want, to);
     set_sharing(now, want, to);

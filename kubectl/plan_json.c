@@ -97,6 +97,27 @@ static json_t *node(const struct node_plan *n)
     return o;
 }
 
+static void set_number(json_t *o, const char *key, int64_t n)
+{
+    (void)json_object_set_new(o, key, json_integer((json_int_t)n));
+}
+
+static json_t *duration(const struct plan_time *t)
+{
+    json_t *o = json_object();
+    set_number(o, "samples", (int64_t)t->samples);
+    if (t->samples) {
+        set_number(o, "seconds", t->all_s);
+        set_number(o, "nodeSeconds", t->node_s);
+        set_number(o, "nodeMostSeconds", t->node_most_s);
+    }
+    set_number(o, "evicting", (int64_t)t->evicting);
+    if (t->evicting)
+        set_number(o, "evictingMostSeconds", t->evicting_most_s);
+    set_number(o, "waiting", (int64_t)t->waiting);
+    return o;
+}
+
 static json_t *queue(const struct plan_queue *q)
 {
     json_t *o = json_object();
@@ -106,23 +127,93 @@ static json_t *queue(const struct plan_queue *q)
     (void)json_object_set_new(o, "paused", json_boolean(q->paused));
     (void)json_object_set_new(o, "inChange", names(q->in_change, q->n_in_change));
     (void)json_object_set_new(o, "waiting", names(q->waiting, q->n_waiting));
+    if (!q->paused && q->n_waiting + q->n_in_change)
+        (void)json_object_set_new(o, "duration", duration(&q->time));
     return o;
+}
+
+/* --- The document --- */
+
+static json_t *order(const struct cluster_plan *p)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < p->n_queues; i++)
+        (void)json_array_append_new(list, queue(&p->queues[i]));
+    return list;
 }
 
 json_t *plan_json(const struct cluster_plan *p)
 {
     json_t *o = json_object();
     json_t *nodes = json_array();
-    json_t *order = json_array();
     for (size_t i = 0; i < p->n_nodes; i++)
         (void)json_array_append_new(nodes, node(&p->nodes[i]));
-    for (size_t i = 0; i < p->n_queues; i++)
-        (void)json_array_append_new(order, queue(&p->queues[i]));
     set_text(o, "kind", "Plan");
     (void)json_object_set_new(o, "changes", json_boolean(cluster_plan_changes(p)));
     (void)json_object_set_new(o, "refused", json_boolean(cluster_plan_refuses(p)));
     (void)json_object_set_new(o, "nodes", nodes);
-    (void)json_object_set_new(o, "order", order);
+    (void)json_object_set_new(o, "order", order(p));
     (void)json_object_set_new(o, "notRead", names(p->notes, p->n_notes));
     return o;
+}
+
+/* --- The same as text, node by node --- */
+
+enum { INDENT = 4 };
+
+struct shifted {
+    FILE *out;
+    int columns;
+};
+
+/* A line break in JSON text is between values: in strings it is an escape. */
+static int put_shifted(const char *text, size_t len, void *arg)
+{
+    const struct shifted *s = arg;
+    for (const char *end = text + len; text < end;) {
+        const char *line_end = memchr(text, '\n', (size_t)(end - text));
+        size_t n = (size_t)((line_end ? line_end + 1 : end) - text);
+        if (fwrite(text, 1, n, s->out) != n ||
+            (line_end && fprintf(s->out, "%*s", s->columns, "") < 0))
+            return -1;
+        text += n;
+    }
+    return 0;
+}
+
+static void put_value(FILE *out, int depth, json_t *value_take)
+{
+    struct shifted s = {out, depth * INDENT};
+    auto_json json_t *value = value_take;
+    (void)json_dump_callback(value, put_shifted, &s, JSON_INDENT(INDENT) | JSON_ENCODE_ANY);
+}
+
+static void put_member(FILE *out, const char *name, json_t *value_take)
+{
+    (void)fprintf(out, ",\n%*s\"%s\": ", INDENT, "", name);
+    put_value(out, 1, value_take);
+}
+
+static void put_nodes(FILE *out, const struct cluster_plan *p)
+{
+    (void)fprintf(out, ",\n%*s\"nodes\": [", INDENT, "");
+    for (size_t i = 0; i < p->n_nodes; i++) {
+        (void)fprintf(out, "%s\n%*s", i ? "," : "", 2 * INDENT, "");
+        put_value(out, 2, node(&p->nodes[i]));
+    }
+    if (p->n_nodes)
+        (void)fprintf(out, "\n%*s", INDENT, "");
+    (void)fputc(']', out);
+}
+
+int plan_json_write(const struct cluster_plan *p, FILE *out)
+{
+    (void)fprintf(out, "{\n%*s\"kind\": \"Plan\"", INDENT, "");
+    put_member(out, "changes", json_boolean(cluster_plan_changes(p)));
+    put_member(out, "refused", json_boolean(cluster_plan_refuses(p)));
+    put_nodes(out, p);
+    put_member(out, "order", order(p));
+    put_member(out, "notRead", names(p->notes, p->n_notes));
+    (void)fputs("\n}\n", out);
+    return fflush(out) == 0 && !ferror(out) ? 0 : -1;
 }

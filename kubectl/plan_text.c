@@ -45,12 +45,6 @@ static char *user_words(const struct plan_user *u)
     return xasprintf("%s (pid %lld)", u->process ? u->process : "a process", (long long)u->pid);
 }
 
-/* A user is evicted where its pod is known, be it by its uid alone. */
-static bool is_evicted(const struct card_plan_view *c, const struct plan_user *u)
-{
-    return c->evicts && (u->name || u->uid);
-}
-
 static void add_users(struct sb *b, const struct screen *s, const struct card_plan_view *c)
 {
     struct word_list evicted = {.out = b, .screen = s, .heading = "    evicts  ", .ink = INK_BAD};
@@ -59,7 +53,7 @@ static void add_users(struct sb *b, const struct screen *s, const struct card_pl
         struct word_list *l = pass ? &waits : &evicted;
         for (size_t i = 0; i < c->n_users; i++) {
             auto_free char *words = user_words(&c->users[i]);
-            if (is_evicted(c, &c->users[i]) != (pass == 1))
+            if (plan_user_is_evicted(c, &c->users[i]) != (pass == 1))
                 word_list_add(l, words);
         }
         word_list_end(l);
@@ -151,6 +145,49 @@ static void add_names(struct sb *b, const struct screen *s, const char *heading,
     word_list_end(&l);
 }
 
+static void add_duration(struct sb *b, int64_t seconds)
+{
+    enum { MINUTE = 60, HOUR = 60 * MINUTE };
+    if (seconds < 2 * MINUTE)
+        sb_addf(b, "%lld s", (long long)seconds);
+    else if (seconds < 2 * HOUR)
+        sb_addf(b, "%lld min", (long long)(seconds + MINUTE / 2) / MINUTE);
+    else
+        sb_addf(b, "%lld h", (long long)(seconds + HOUR / 2) / HOUR);
+}
+
+static void add_pace(struct sb *b, const struct plan_time *t)
+{
+    if (t->samples == 0) {
+        sb_add(b, "  how long it takes is not known: no Device tells of an earlier change\n");
+        return;
+    }
+    sb_add(b, "  takes about ");
+    add_duration(b, t->all_s);
+    sb_addf(
+        b,
+        ", if each node takes %lld s: the median of the last changes of %zu node%s, of which the "
+        "longest took %lld s\n",
+        (long long)t->node_s, t->samples, t->samples == 1 ? "" : "s", (long long)t->node_most_s);
+}
+
+static void add_time(struct sb *b, const struct plan_queue *q)
+{
+    const struct plan_time *t = &q->time;
+    if (q->paused)
+        return;
+    add_pace(b, t);
+    if (t->evicting) {
+        sb_addf(b, "  %zu node%s evict%s pods first, each for at most ", t->evicting,
+                t->evicting == 1 ? "" : "s", t->evicting == 1 ? "s" : "");
+        add_duration(b, t->evicting_most_s);
+        sb_add(b, " (rollout.timeoutSeconds)\n");
+    }
+    if (t->waiting)
+        sb_addf(b, "  %zu node%s wait%s for users whom nobody evicts: for how long is not known\n",
+                t->waiting, t->waiting == 1 ? "" : "s", t->waiting == 1 ? "s" : "");
+}
+
 static void add_queue(struct sb *b, const struct screen *s, const struct plan_queue *q)
 {
     if (q->n_waiting == 0 && q->n_in_change == 0)
@@ -165,6 +202,7 @@ static void add_queue(struct sb *b, const struct screen *s, const struct plan_qu
                 name, q->at_once, q->at_once == 1 ? "" : "s", max);
     add_names(b, s, "  in change already  ", q->in_change, q->n_in_change);
     add_names(b, s, "  ", q->waiting, q->n_waiting);
+    add_time(b, q);
 }
 
 /* --- Sums --- */
@@ -174,7 +212,7 @@ static void sum_card(const struct card_plan_view *c, struct sums *ret)
     ret->goes += c->goes.n;
     ret->comes += c->comes.n;
     for (size_t i = 0; i < c->n_users; i++)
-        *(is_evicted(c, &c->users[i]) ? &ret->evicted : &ret->waited_for) += 1;
+        *(plan_user_is_evicted(c, &c->users[i]) ? &ret->evicted : &ret->waited_for) += 1;
 }
 
 static struct sums sum_up(const struct cluster_plan *p)

@@ -35,6 +35,13 @@ struct card_plan_view {
     struct plan_parts stays, goes, comes;
     char *sharing, *wanted_sharing; /* in words; NULL: the sharing does not change */
     bool evicts;                    /* the users are evicted; else the change waits for them */
+    int64_t timeout_s;              /* how long it waits for those that are evicted */
     struct plan_user *users;
     size_t n_users;
 };
+
+/* A user is evicted where its pod is known, be it by its uid alone. */
+static inline bool plan_user_is_evicted(const struct card_plan_view *c, const struct plan_user *u)
+{
+    return c->evicts && (u->name || u->uid);
+}

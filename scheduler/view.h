@@ -38,6 +38,12 @@ struct view_caches {
 };
 /* Follows them; before they run. They outlive the view's use. */
 void view_follow(struct view *v, const struct view_caches *c);
+/* In place of caches, for one question: the objects of a cluster that were listed once, of the same
+ * types. quotas: with quota_add_index. They outlive the view's use. */
+struct view_lists {
+    struct store *devices, *nodes, *pods, *quotas;
+};
+void view_read(struct view *v, const struct view_lists *l);
 struct view *view_free(struct view *v);
 AUTO_DEFINE_PTR(view, struct view, view_free)
 #define auto_view AUTO_PTR(view)

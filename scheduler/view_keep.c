@@ -282,6 +282,23 @@ void view_follow(struct view *v, const struct view_caches *c)
     informer_add_handler(c->quotas, on_quota, v);
 }
 
+static void read_list(struct view *v, struct store *from, informer_fn *on)
+{
+    auto_object_list struct object_list all = {0};
+    store_list(from, &all);
+    for (size_t i = 0; i < all.count; i++)
+        on(v, /* before= */ NULL, all.items[i], /* stale= */ false);
+}
+
+void view_read(struct view *v, const struct view_lists *l)
+{
+    v->quotas = l->quotas;
+    v->pods = l->pods;
+    read_list(v, l->devices, on_device);
+    read_list(v, l->nodes, on_node);
+    read_list(v, l->pods, on_pod);
+}
+
 /* Of a namespace whose shares a quota bounds, without the pod that the decision is about. */
 static struct quota_use others_use(const struct view *v, const char *ns)
 {

@@ -20,6 +20,7 @@
     turns         what containers get of a card by turns, and what turns cost the agent
     scrape        what the cards measure: a scrape over HTTP, processor time and memory, beside dcgm-exporter's published figures
     fleet         the controller with a fleet
+    plan          kubectl cleave plan for that fleet: seconds and memory
 
 Each part brings up its own control plane on loopback, runs the release builds against simulated
 cards, and prints figures beside the aim; one that this machine cannot do says why. BENCH_NODES
@@ -32,7 +33,6 @@ import json
 import queue
 import signal
 import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -42,14 +42,16 @@ from pathlib import Path
 import hami_bench
 import kubelet_bench
 import limiter_bench
+import plan_bench
 import scheduler_bench
 import scrape_bench
 import shares_bench
 import slices_bench
 import turns_bench
+from fleets import make_fleet, read_lists, template_status
 from rig import (
-    CHANGES, GROUP, IDLE_SECONDS, NODES, RUN, Api, Node, Skip, Stack, anonymous_mib, context_switches, cpu_s, drain, free_port, in_parallel, quantile,
-    quiet, ready, resident_mib, results, show, until,
+    CHANGES, GROUP, IDLE_SECONDS, NODES, RUN, Api, Node, Skip, Stack, anonymous_mib, context_switches, cpu_s, drain, free_port, quantile, quiet,
+    ready, resident_mib, results, show, until,
 )
 
 
@@ -135,45 +137,6 @@ def agent():
     kubelet_bench.agent_with_all()
 
 
-def template_status(stack):
-    """What an agent says of 8 H100, from a real one."""
-    stack.node("template")
-    proc = stack.agent("template", "h100x8.yaml")
-    path = f"{GROUP}/devices/template"
-
-    def ready():
-        try:
-            return stack.api.call("GET", path).get("status", {}).get("summary", {}).get("gpus") == 8
-        except RuntimeError:
-            return False
-
-    until(ready, 60, "the template's Device")
-    status = stack.api.call("GET", path)["status"]
-    proc.stop()
-    stack.procs.remove(proc)
-    stack.api.call("DELETE", path)
-    stack.api.call("DELETE", "/api/v1/nodes/template")
-    return status
-
-
-def own_status(status, i):
-    text = json.dumps(status)
-    for card in status["devices"]:
-        text = text.replace(card["uuid"], f"{card['uuid'][:28]}{i:012x}")
-    return json.loads(text)
-
-
-def make_fleet(stack, status):
-    def make(api, i):
-        name = f"node-{i:05d}"
-        api.call("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {
-            "name": name, "labels": {"pool": "bench", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}}})
-        api.call("POST", f"{GROUP}/devices", {"apiVersion": "gpu.cleave.dev/v1alpha1", "kind": "Device", "metadata": {"name": name}})
-        api.merge(f"{GROUP}/devices/{name}/status", {"status": own_status(status, i)})
-
-    in_parallel(NODES, make)(stack.api)
-
-
 class HollowAgents:
     """Answers every Device.spec as an agent on perfect hardware would; one watch, a few writers."""
 
@@ -232,15 +195,6 @@ def applied_status(obj):
 def condition(kind, generation):
     return {"type": kind, "status": "True", "reason": "Applied", "message": "the hardware is as wanted",
             "observedGeneration": generation, "lastTransitionTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-
-
-def read_lists(stack):
-    """The same lists, read to nowhere by curl: what the API server itself takes."""
-    begin = time.monotonic()
-    for path in ("/api/v1/nodes", f"{GROUP}/devices"):
-        subprocess.run(["curl", "-sf", "--cacert", stack.dir / "kube/certs/apiserver.crt", "-H", f"Authorization: Bearer {stack.api.token}",
-                        "-o", "/dev/null", f"https://{stack.api.host}:{stack.api.port}{path}?resourceVersion=0"], check=True)
-    return time.monotonic() - begin
 
 
 def log_has(proc, text):
@@ -314,6 +268,7 @@ PARTS = {
     "turns": turns_bench.turns,
     "scrape": scrape_bench.scrape,
     "fleet": fleet,
+    "plan": plan_bench.plan,
 }
 
 

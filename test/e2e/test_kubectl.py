@@ -46,18 +46,23 @@ def profile_of(rig, profiles, **spec):
 def test_a_plan_comes_true_and_then_nothing_is_left_to_do(rig, kubectl, cleave):
     rig.controller()
     nodes = [rig.node({"h100-80": 2}) for _ in range(2)]
+    durations = []
     for wish in ({"1g.10gb": 2, "3g.40gb": 1}, {"1g.10gb": 1, "2g.20gb": 3}):
         text = profile_of(rig, wish)
         foretold = cleave("plan", "-f", "-", "-o", "json", input=text)
         assert foretold.returncode == 2, foretold.stderr
         plan = json.loads(foretold.stdout)
         assert plan["order"][0]["waiting"] == [n.name for n in nodes]
+        durations.append(plan["order"][0]["duration"])
         kubectl.apply(text)
         rig.objects.append(f"/apis/gpu.cleave.dev/v1alpha1/gpuprofiles/{rig.id}-p")
         for node, will in zip(nodes, plan["nodes"], strict=True):
             assert [layout_of(card) for card in will["cards"]] == [wish, wish]
             wait_true(node, will)
         wait_for(lambda t=text: cleave("plan", "-f", "-", input=t).returncode == 0, 30, lambda t=text: cleave("plan", "-f", "-", input=t).stdout)
+    # Of nodes that were never changed nothing is known, and then both tell how long they took.
+    assert durations[0]["samples"] == 0 and "seconds" not in durations[0]
+    assert durations[1]["samples"] == 2 and 2 <= durations[1]["seconds"] <= 120, durations
 
 
 def test_cards_are_shown_as_they_stand(rig, kubectl, cleave):

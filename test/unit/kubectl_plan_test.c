@@ -19,6 +19,9 @@ TestSuite(plan, .init = desk_set_up, .fini = desk_tear_down);
 #define CUT(counts)         "devices: [{selector: {}, mode: mig, mig: {profiles: {" counts "}}}]"
 #define MIG(counts)         "nodeSelector: {}, " CUT(counts)
 
+#define NOT_KNOWN "  how long it takes is not known: no Device tells of an earlier change\n"
+#define ONE_WAITS "  1 node waits for users whom nobody evicts: for how long is not known\n"
+
 static void expect_plan(const char *yaml, int code, const char *text)
 {
     auto_desk_answer struct desk_answer a = desk_plan(OUTPUT_TEXT, yaml);
@@ -51,8 +54,7 @@ Test(plan, says_which_partitions_stay_go_and_come)
                 "    comes   1g.10gb@2, 1g.10gb@3, 2g.20gb@0\n"
                 "\n"
                 "Order of p: by name, at most 1 node at a time (rollout.maxUnavailable: 1)\n"
-                "  n1\n"
-                "Plan: 1 of 1 nodes changes, 2 parts go, 5 parts come\n");
+                "  n1\n" NOT_KNOWN "Plan: 1 of 1 nodes changes, 2 parts go, 5 parts come\n");
 }
 
 Test(plan, what_is_in_use_is_waited_for_or_evicted_as_the_profile_says)
@@ -67,7 +69,7 @@ Test(plan, what_is_in_use_is_waited_for_or_evicted_as_the_profile_says)
                 "    waits for  ml/train, ml/other\n"
                 "\n"
                 "Order of p: by name, at most 1 node at a time (rollout.maxUnavailable: 1)\n"
-                "  n1\n"
+                "  n1\n" NOT_KNOWN ONE_WAITS
                 "Plan: 1 of 1 nodes changes, 2 parts go, 1 part comes, 2 users are waited for\n");
     expect_plan(PROFILE("p", "{" MIG("7g.80gb: 1") ", rollout: {drain: evict}}"), 2,
                 "n1\n"
@@ -77,7 +79,8 @@ Test(plan, what_is_in_use_is_waited_for_or_evicted_as_the_profile_says)
                 "    evicts  ml/train, ml/other\n"
                 "\n"
                 "Order of p: by name, at most 1 node at a time (rollout.maxUnavailable: 1)\n"
-                "  n1\n"
+                "  n1\n" NOT_KNOWN
+                "  1 node evicts pods first, each for at most 10 min (rollout.timeoutSeconds)\n"
                 "Plan: 1 of 1 nodes changes, 2 parts go, 1 part comes, 2 pods are evicted\n");
 }
 
@@ -93,8 +96,7 @@ Test(plan, a_partition_in_use_that_can_stay_stays)
                 "    comes   1g.10gb@0, 1g.10gb@1, 1g.10gb@2, 1g.10gb@3, 1g.10gb@4, 1g.10gb@5\n"
                 "\n"
                 "Order of p: by name, at most 1 node at a time (rollout.maxUnavailable: 1)\n"
-                "  n1\n"
-                "Plan: 1 of 1 nodes changes, 1 part goes, 6 parts come\n");
+                "  n1\n" NOT_KNOWN "Plan: 1 of 1 nodes changes, 1 part goes, 6 parts come\n");
 }
 
 Test(plan, a_change_of_mode_waits_for_the_pod_on_the_whole_card)
@@ -110,7 +112,7 @@ Test(plan, a_change_of_mode_waits_for_the_pod_on_the_whole_card)
                 "    waits for  ml/big\n"
                 "\n"
                 "Order of p: by name, at most 1 node at a time (rollout.maxUnavailable: 1)\n"
-                "  n1\n"
+                "  n1\n" NOT_KNOWN ONE_WAITS
                 "Plan: 1 of 1 nodes changes, 1 part goes, 2 parts come, 1 user is waited for\n");
 }
 
@@ -137,8 +139,7 @@ Test(plan, nodes_go_by_name_as_many_at_a_time_as_the_profile_allows)
                 "    comes   3g.40gb@0, 3g.40gb@4\n"
                 "\n"
                 "Order of p: by name, at most 2 nodes at a time (rollout.maxUnavailable: 50%)\n"
-                "  n1, n2, n3\n"
-                "Plan: 3 of 3 nodes change, 3 parts go, 6 parts come\n");
+                "  n1, n2, n3\n" NOT_KNOWN "Plan: 3 of 3 nodes change, 3 parts go, 6 parts come\n");
 }
 
 Test(plan, a_paused_profile_begins_nowhere)
@@ -248,8 +249,7 @@ Test(plan, slices_stay_by_their_names_and_go_when_nobody_has_them)
                 "    comes   small-2 (16384 MiB, 10 %)\n"
                 "\n"
                 "Order of p: by name, at most 1 node at a time (rollout.maxUnavailable: 1)\n"
-                "  n1\n"
-                "Plan: 1 of 1 nodes changes, 1 part comes\n");
+                "  n1\n" NOT_KNOWN "Plan: 1 of 1 nodes changes, 1 part comes\n");
     expect_plan(SLICES("{alias: large, memoryMiB: 32768, computePercent: 50}"), 2,
                 "n1\n"
                 "  MetaX GPU 0  MXC500  by p: changes when it is free\n"
@@ -258,7 +258,7 @@ Test(plan, slices_stay_by_their_names_and_go_when_nobody_has_them)
                 "    waits for  ml/a\n"
                 "\n"
                 "Order of p: by name, at most 1 node at a time (rollout.maxUnavailable: 1)\n"
-                "  n1\n"
+                "  n1\n" NOT_KNOWN ONE_WAITS
                 "Plan: 1 of 1 nodes changes, 2 parts go, 1 part comes, 1 user is waited for\n");
 }
 
@@ -290,6 +290,43 @@ Test(plan, json_has_all_that_the_text_has)
     cr_expect_str_eq(JX_STR_AT(user, "name"), "a");
     const json_t *order = json_array_get(JX_AT(doc, "order"), 0);
     cr_expect_str_eq(json_string_value(json_array_get(JX_AT(order, "waiting"), 0)), "n1");
+    cr_expect_eq(json_integer_value(JX_AT(order, "duration", "samples")), 0);
+    cr_expect_not(JX_AT(order, "duration", "seconds"));
+    cr_expect_eq(json_integer_value(JX_AT(order, "duration", "evicting")), 1);
+    cr_expect_eq(json_integer_value(JX_AT(order, "duration", "evictingMostSeconds")), 600);
+}
+
+/* Written piece by piece, and yet as kubectl writes a document. */
+Test(plan, json_is_indented_as_kubectl_indents)
+{
+    static const char *const files[] = {
+        PROFILE("p", "{nodeSelector: {matchLabels: {pool: none}}, " CUT("7g.80gb: 1") "}"),
+        PROFILE("p", "{" MIG("7g.80gb: 1") "}"),
+    };
+    desk_node("n1", 2);
+    desk_node("n2", 1);
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        auto_desk_answer struct desk_answer a = desk_plan(OUTPUT_JSON, files[i]);
+        auto_json json_t *doc = json_loads(a.out, 0, NULL);
+        auto_free char *text = json_dumps(doc, JSON_INDENT(4));
+        auto_free char *line = xasprintf("%s\n", text);
+        cr_expect_eq(json_array_size(JX_AT(doc, "nodes")), i * 2);
+        cr_expect_str_eq(a.out, line, "got:\n%s", a.out);
+    }
+}
+
+Test(plan, yaml_is_the_same_document)
+{
+    desk_node("n1", 1);
+    auto_err struct err e = {0};
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_JSON, PROFILE("p", "{" MIG("7g.80gb: 1") "}"));
+    auto_desk_answer struct desk_answer b =
+        desk_plan(OUTPUT_YAML, PROFILE("p", "{" MIG("7g.80gb: 1") "}"));
+    auto_json json_t *json = json_loads(a.out, 0, NULL);
+    auto_json json_t *yaml = NULL;
+    cr_assert_eq(yaml_load(b.out, strlen(b.out), &yaml, &e), 0, "%s", err_msg(&e));
+    cr_expect(json_equal(json, yaml), "got:\n%s", b.out);
 }
 
 /* --- Bad input --- */

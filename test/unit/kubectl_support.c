@@ -81,7 +81,7 @@ void desk_lack(const char *plural)
 static void create(const struct kc_resource *res, const json_t *obj)
 {
     auto_err struct err e = {0};
-    const struct kc_target t = {.res = res};
+    const struct kc_target t = {.res = res, .ns = JX_STR_AT(obj, "metadata", "namespace")};
     const struct kc_write w = {.body = obj};
     cr_assert_eq(kc_create(desk_kc, scope, &t, &w, NULL, &e), 0, "%s", err_msg(&e));
 }

@@ -170,17 +170,6 @@ Test(why, what_needs_no_answer_has_a_short_one)
     cr_expect_str_eq(none.err, "error: pods \"none\" not found in namespace ns\n");
 }
 
-Test(why, of_a_share_the_scheduler_tells)
-{
-    desk_node("n1", 1);
-    desk_pod("p", NULL, ASKS("nvidia.com/gpumem", 8192));
-    expect_why("ns/p: it asks for a share of a card, of which cleave-scheduler knows; it has said "
-               "nothing yet\n");
-    desk_pod_status("p", "{conditions: [{type: PodScheduled, status: 'False', message: no room}]}");
-    expect_why("ns/p: it asks for a share of a card, of which cleave-scheduler knows; it says: no "
-               "room\n");
-}
-
 Test(why, init_containers_count_once_and_sidecars_all_the_time)
 {
     desk_node("n1", 0);
