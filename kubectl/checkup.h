@@ -18,8 +18,8 @@ struct checkup {
     size_t n_leaders, n_left; /* Leases that are kept, and that nobody renews */
 };
 
-/* What the agent or the controller owes within seconds is worth a word after this; the controller
- * waits as long (reconcilers/silence.h). */
+/* An answer that the agent or the controller owes within seconds is missed after so long; the
+ * controller waits as long (reconcilers/silence.h). */
 enum { CHECKUP_SILENT_MS = 120000 };
 
 /* The name of the controller's Lease. */
@@ -34,7 +34,7 @@ void checkup_device(struct checkup *c, const json_t *device);
 void checkup_wish(struct checkup *c, const char *kind, const json_t *obj);
 /* A Lease of the controller's name. */
 void checkup_lease(struct checkup *c, const json_t *lease);
-/* What only all objects together tell; then sorts what was found. */
+/* Adds the findings that only all objects together tell, and sorts all. */
 void checkup_end(struct checkup *c);
 void checkup_done(struct checkup *c);
 AUTO_DEFINE(checkup, struct checkup, checkup_done)

@@ -18,14 +18,14 @@ static bool is_in(const char *reason, const char *const *list)
     return false;
 }
 
-/* What goes on by itself. */
+/* Reasons of work that goes on by itself. */
 static bool is_patient(const char *reason)
 {
     static const char *const list[] = {"Progressing", "Waiting", "Draining", "InUse", NULL};
     return is_in(reason, list);
 }
 
-/* What somebody has asked for. */
+/* Reasons that somebody has asked for. */
 static bool is_meant(const char *reason)
 {
     static const char *const list[] = {"Paused", "Overridden", NULL};
@@ -121,7 +121,7 @@ static const struct {
     {"GrantsOutdated", CONDITION_FALSE, true, SEVERITY_WARNING},
 };
 
-/* What a card, or another condition, has said already is not said again. */
+/* A condition whose reason a card, or another condition, has already is not told again. */
 static void add_others(struct complaints *l, const struct complaint *like,
                        const struct conditions *all)
 {

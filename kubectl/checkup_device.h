@@ -4,9 +4,9 @@
 #include "api/device.h"
 #include "kubectl/complaints.h"
 
-/* What an object's own status complains of. Pure. */
+/* Findings in one object's own status. Pure. */
 
-/* A change that waits for what comes by itself is worth a word after this. */
+/* A change that waits for what comes by itself is a finding after so long. */
 enum { CHECKUP_STUCK_MS = 600000 };
 
 /* Ready of any kind of ours; like: the object. Nothing while there is no such condition, and of

@@ -48,7 +48,7 @@ static void sort_names(char **names, size_t n)
         qsort(names, n, sizeof(*names), by_name);
 }
 
-/* What the profile's cards of a node wait for. */
+/* The drains that the profile's cards of a node wait for. */
 static struct plan_drains drains_of(const struct node_plan *n, const char *profile)
 {
     struct plan_drains d = {0};
@@ -145,7 +145,7 @@ static int read_inputs(struct kc *kc, struct scope *s, struct findings *f, struc
                          "only built-in layouts, and those of the file, are known by name", e);
 }
 
-/* What the walk over the Devices is for. */
+/* Plans each node, and then the order and the time of the queues. */
 static int plan_devices(struct walk *w, struct kc *kc, struct scope *s, struct err *e)
 {
     struct cluster_plan *p = w->ret;

@@ -7,8 +7,6 @@
 #include "kubectl/failure.h"
 #include "service/resources.h"
 
-enum { PAGE = 500 };
-
 struct visit {
     const struct command *c;
     struct checkup checkup;
@@ -97,7 +95,7 @@ static int look(struct visit *v, size_t i, struct err *e)
 {
     auto_err struct err why = {0};
     const struct kc_target t = {.res = kinds[i].res};
-    const struct kc_list_opts o = {.page_size = PAGE, .fields = kinds[i].fields};
+    const struct kc_list_opts o = {.resource_version = "0", .fields = kinds[i].fields};
     int rc =
         kc_list_each(v->c->kc, v->c->scope, &t, &o, kinds[i].fn, v, /* ret_version= */ NULL, &why);
     if (rc == 0)
@@ -145,7 +143,7 @@ static int tell_text(const struct visit *v)
     return command_print_text(v->c, &b);
 }
 
-/* What may not be read may be what is wrong. */
+/* A kind that may not be read may hold what is wrong: without findings that is a failure. */
 static int verdict(const struct visit *v)
 {
     if (v->checkup.found.n)

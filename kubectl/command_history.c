@@ -9,7 +9,6 @@
 
 /* Events of objects without a namespace are in this one (docs/api.md). */
 #define EVENTS_NS "default"
-enum { PAGE = 500 };
 
 static const struct kc_resource events = {"events.k8s.io", "v1", "events", "Event", true};
 
@@ -69,7 +68,7 @@ static int read_events(struct telling *t, struct err *e)
     auto_err struct err why = {0};
     auto_free char *fields = xasprintf("regarding.name=%s", t->node);
     const struct kc_target at = {.res = &events, .ns = EVENTS_NS};
-    const struct kc_list_opts o = {.fields = fields, .page_size = PAGE};
+    const struct kc_list_opts o = {.fields = fields, .resource_version = "0"};
     int rc =
         kc_list_each(t->c->kc, t->c->scope, &at, &o, see_event, t, /* ret_version= */ NULL, &why);
     return without(t, rc, "Events in the namespace " EVENTS_NS, &why, e);

@@ -9,7 +9,7 @@
 #include "kubectl/remedy.h"
 #include "kubectl/safe_text.h"
 
-/* What a line repeats of a message, so that one finding does not fill the screen. */
+/* A message is cut here, so that one finding does not fill the screen. */
 enum { MAX_SEEN_BYTES = 2048 };
 
 static const struct {
@@ -17,11 +17,6 @@ static const struct {
     enum ink ink;
 } severities[] =
     {[SEVERITY_ERROR] = {"Error", INK_BAD}, [SEVERITY_WARNING] = {"Warning", INK_BUSY}};
-
-static char *copy(const char *text)
-{
-    return text ? xstrdup(text) : NULL;
-}
 
 void complaints_add(struct complaints *l, const struct complaint *from)
 {
@@ -31,10 +26,10 @@ void complaints_add(struct complaints *l, const struct complaint *from)
     }
     *XPUSH(l->items, l->n) = (struct complaint){.severity = from->severity,
                                                 .kind = xstrdup(from->kind),
-                                                .name = copy(from->name),
-                                                .part = copy(from->part),
+                                                .name = xstrdup(from->name),
+                                                .part = xstrdup(from->part),
                                                 .reason = xstrdup(from->reason),
-                                                .seen = copy(from->seen),
+                                                .seen = xstrdup(from->seen),
                                                 .since_ms = from->since_ms};
 }
 

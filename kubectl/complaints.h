@@ -9,7 +9,7 @@
 
 #include "kubectl/screen.h"
 
-/* What is not right in a cluster: the findings of `kubectl cleave doctor`. Pure. */
+/* The findings of `kubectl cleave doctor`: each is something in the cluster that is not right. Pure. */
 
 enum severity {
     SEVERITY_ERROR,   /* something that was asked for does not work, or is not done */

@@ -10,7 +10,7 @@
 #include "kubectl/safe_text.h"
 #include "partition/vendor.h"
 
-/* What a line repeats of a message. */
+/* A message is cut here. */
 enum { MAX_WORDS_BYTES = 2048 };
 
 /* reportingController of what our programs write begins so. */

@@ -6,7 +6,7 @@
 #include "api/device.h"
 #include "kubectl/screen.h"
 
-/* What has changed on one node, as its objects and Events still tell. Pure. */
+/* The changes of one node, as its objects and Events still tell. Pure. */
 
 struct history_entry {
     int64_t at_ms; /* wall clock */

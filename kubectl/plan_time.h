@@ -12,7 +12,7 @@
  * of the last card), in the API's whole seconds, with their drains. A guess, and told as one. Pure.
  */
 
-/* What the last changes of the nodes took. */
+/* The seconds that the nodes' last changes took. */
 struct plan_pace {
     int64_t *seconds;
     size_t n;
@@ -37,7 +37,7 @@ struct plan_time {
  * overwritten. */
 void plan_time_of(struct plan_pace *p, size_t nodes, size_t at_once, struct plan_time *ret);
 
-/* What a node waits for before it changes. */
+/* The drains that a node waits for before it changes. */
 struct plan_drains {
     bool evicts, waits;
     int64_t most_s;

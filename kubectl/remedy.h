@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What mends what a reason tells of, in one sentence; docs/api.md says more. Pure. */
+/* A remedy in one sentence for each reason of a finding; docs/api.md says more. Pure. */
 struct remedy {
     const char *reason;
     const char *words; /* "": the message of the condition says it */

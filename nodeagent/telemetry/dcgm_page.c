@@ -77,7 +77,7 @@ struct writer {
     struct sb *out;
 };
 
-/* What the number of an Xid means, as labels: dcgm-exporter has them since 3.3.6-3.4.2. */
+/* The labels that say what an Xid means: dcgm-exporter has them since 3.3.6-3.4.2. */
 static void add_xid(double xid, struct sb *out)
 {
     auto_free char *code = xasprintf("%.0f", xid);

@@ -93,7 +93,7 @@ void samples_note(struct samples *s, size_t at, const struct telemetry_card *car
 
 /* --- The page --- */
 
-/* What they use is on the page without a pod. */
+/* The use of processes that are left out is on the page without a pod. */
 static void write_left_out(const struct samples *s, struct sb *out)
 {
     static const char name[] = "cleave_agent_telemetry_processes_left_out";
