@@ -509,6 +509,15 @@ static void complete(int64_t *value, int64_t fallback)
         *value = fallback;
 }
 
+bool device_condition_is_negative(const char *type)
+{
+    static const char *const list[] = {"RebootRequired", "Neighbours", "GrantsOutdated", "Stalled"};
+    for (size_t i = 0; i < ARRAY_LEN(list); i++)
+        if (strcmp(type, list[i]) == 0)
+            return true;
+    return false;
+}
+
 void device_sharing_complete(struct device_sharing *s)
 {
     if (!s->has_fractional)

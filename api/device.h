@@ -371,6 +371,9 @@ AUTO_DEFINE(device_status, struct device_status, device_status_done)
 /* A deep copy, for a want that device_spec_done frees. */
 void device_sgpu_copy(const struct device_sgpu *from, struct device_sgpu *to);
 
+/* A condition that is bad when it is True; the others are good then. */
+bool device_condition_is_negative(const char *type);
+
 /* Fills in what a decoded sharing leaves out, with the schema's defaults. */
 void device_sharing_complete(struct device_sharing *s);
 

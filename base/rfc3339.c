@@ -110,6 +110,12 @@ static size_t format_seconds(int64_t ms, char *buf, int *ret_rest_ms)
                             tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
 }
 
+int64_t rfc3339_or(const char *s, int64_t otherwise)
+{
+    int64_t ms;
+    return s && rfc3339_parse(s, &ms, NULL) == 0 ? ms : otherwise;
+}
+
 char *rfc3339_format(int64_t ms, char *buf)
 {
     int rest_ms;

@@ -40,13 +40,6 @@ void checkup_lacks(struct checkup *c, const char *plural)
                                                   .seen = seen});
 }
 
-static int64_t time_at(const json_t *value)
-{
-    int64_t ms = 0;
-    const char *text = json_string_value(value);
-    return text && rfc3339_parse(text, &ms, NULL) == 0 ? ms : 0;
-}
-
 /* --- Nodes --- */
 
 /* node-feature-discovery's label of a vendor's cards on the PCI bus. */
@@ -113,7 +106,7 @@ static int64_t written_ms(const json_t *obj)
     json_t *entry;
     int64_t last = 0;
     json_array_foreach(JX_AT(obj, "metadata", "managedFields"), i, entry) {
-        int64_t ms = time_at(json_object_get(entry, "time"));
+        int64_t ms = rfc3339_or(JX_STR_AT(entry, "time"), 0);
         if (!JX_STR_AT(entry, "subresource") && ms > last)
             last = ms;
     }
@@ -205,7 +198,7 @@ void checkup_lease(struct checkup *c, const json_t *lease)
 {
     const char *ns = JX_STR_AT(lease, "metadata", "namespace");
     const char *holder = JX_STR_AT(lease, "spec", "holderIdentity");
-    int64_t renewed = time_at(JX_AT(lease, "spec", "renewTime"));
+    int64_t renewed = rfc3339_or(JX_STR_AT(lease, "spec", "renewTime"), 0);
     bool is_kept =
         holder && *holder && c->now_ms - renewed <= lease_ms(lease) + CHECKUP_SILENT_MS / 2;
     if (is_kept) {

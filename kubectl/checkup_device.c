@@ -106,20 +106,24 @@ static void add_card(struct complaints *l, const char *node, const struct device
 
 static const struct {
     const char *type;
-    int good; /* enum condition_status */
     bool unknown_is_good;
     enum severity severity;
 } kinds[] = {
-    {"Accepted", CONDITION_TRUE, true, SEVERITY_ERROR},
-    {"DriverReady", CONDITION_TRUE, false, SEVERITY_ERROR},
-    {"ContainerRuntimeReady", CONDITION_TRUE, true, SEVERITY_ERROR},
-    {"ResourcesPublished", CONDITION_TRUE, false, SEVERITY_ERROR},
-    {"ConfigUnderstood", CONDITION_TRUE, true, SEVERITY_WARNING},
-    {"PersistenceMode", CONDITION_TRUE, true, SEVERITY_WARNING},
-    {"RebootRequired", CONDITION_FALSE, true, SEVERITY_WARNING},
-    {"Neighbours", CONDITION_FALSE, true, SEVERITY_WARNING},
-    {"GrantsOutdated", CONDITION_FALSE, true, SEVERITY_WARNING},
+    {"Accepted", true, SEVERITY_ERROR},
+    {"DriverReady", false, SEVERITY_ERROR},
+    {"ContainerRuntimeReady", true, SEVERITY_ERROR},
+    {"ResourcesPublished", false, SEVERITY_ERROR},
+    {"ConfigUnderstood", true, SEVERITY_WARNING},
+    {"PersistenceMode", true, SEVERITY_WARNING},
+    {"RebootRequired", true, SEVERITY_WARNING},
+    {"Neighbours", true, SEVERITY_WARNING},
+    {"GrantsOutdated", true, SEVERITY_WARNING},
 };
+
+static int good_status(const char *type)
+{
+    return device_condition_is_negative(type) ? CONDITION_FALSE : CONDITION_TRUE;
+}
 
 /* A condition whose reason a card, or another condition, has already is not told again. */
 static void add_others(struct complaints *l, const struct complaint *like,
@@ -129,7 +133,7 @@ static void add_others(struct complaints *l, const struct complaint *like,
         const struct condition *c = condition_get(all, kinds[i].type);
         struct complaint same = *like;
         same.reason = c ? c->reason : NULL;
-        if (!c || c->status == kinds[i].good ||
+        if (!c || c->status == good_status(c->type) ||
             (c->status == CONDITION_UNKNOWN && kinds[i].unknown_is_good) ||
             complaints_have(l, &same))
             continue;

@@ -8,6 +8,7 @@
 
 #include "kubectl/remedy.h"
 #include "kubectl/safe_text.h"
+#include "kubectl/text.h"
 
 /* A message is cut here, so that one finding does not fill the screen. */
 enum { MAX_SEEN_BYTES = 2048 };
@@ -33,19 +34,14 @@ void complaints_add(struct complaints *l, const struct complaint *from)
                                                 .since_ms = from->since_ms};
 }
 
-static int compare(const char *a, const char *b)
-{
-    return strcmp(a ? a : "", b ? b : "");
-}
-
 /* An object's complaints come one after the other, so that only the last of them are looked at. */
 bool complaints_have(const struct complaints *l, const struct complaint *like)
 {
     for (size_t i = l->n; i > 0; i--) {
         const struct complaint *c = &l->items[i - 1];
-        if (compare(c->name, like->name) != 0 || compare(c->kind, like->kind) != 0)
+        if (text_order(c->name, like->name) != 0 || text_order(c->kind, like->kind) != 0)
             return false;
-        if (compare(c->reason, like->reason) == 0)
+        if (text_order(c->reason, like->reason) == 0)
             return true;
     }
     return false;
@@ -57,10 +53,10 @@ static int by_gravity(const void *a, const void *b)
     const struct complaint *y = b;
     if (x->severity != y->severity)
         return x->severity < y->severity ? -1 : 1;
-    int order = compare(x->name, y->name);
-    order = order ? order : compare(x->kind, y->kind);
-    order = order ? order : compare(x->part, y->part);
-    return order ? order : compare(x->reason, y->reason);
+    int order = text_order(x->name, y->name);
+    order = order ? order : text_order(x->kind, y->kind);
+    order = order ? order : text_order(x->part, y->part);
+    return order ? order : text_order(x->reason, y->reason);
 }
 
 void complaints_sort(struct complaints *l)
@@ -77,20 +73,15 @@ size_t complaints_count(const struct complaints *l, enum severity severity)
     return n;
 }
 
-static void drop(const char *text)
-{
-    free((void *)(uintptr_t)text);
-}
-
 void complaints_done(struct complaints *l)
 {
     for (size_t i = 0; i < l->n; i++) {
         struct complaint *c = &l->items[i];
-        drop(c->kind);
-        drop(c->name);
-        drop(c->part);
-        drop(c->reason);
-        drop(c->seen);
+        text_free(c->kind);
+        text_free(c->name);
+        text_free(c->part);
+        text_free(c->reason);
+        text_free(c->seen);
     }
     free(l->items);
     *l = (struct complaints){0};

@@ -8,6 +8,7 @@
 #include "base/xalloc.h"
 
 #include "kubectl/safe_text.h"
+#include "kubectl/text.h"
 #include "partition/vendor.h"
 
 /* A message is cut here. */
@@ -21,22 +22,12 @@ static char *copy(const char *text)
     return text && *text ? xstrndup(text, MAX_WORDS_BYTES) : NULL;
 }
 
-static void drop(const char *text)
-{
-    free((void *)(uintptr_t)text);
-}
-
 static void entry_done(struct history_entry *e)
 {
-    drop(e->about);
-    drop(e->what);
-    drop(e->reason);
-    drop(e->words);
-}
-
-static int compare(const char *a, const char *b)
-{
-    return strcmp(a ? a : "", b ? b : "");
+    text_free(e->about);
+    text_free(e->what);
+    text_free(e->reason);
+    text_free(e->words);
 }
 
 static int newest_first(const void *a, const void *b)
@@ -45,9 +36,9 @@ static int newest_first(const void *a, const void *b)
     const struct history_entry *y = b;
     if (x->at_ms != y->at_ms)
         return x->at_ms > y->at_ms ? -1 : 1;
-    int order = compare(x->about, y->about);
-    order = order ? order : compare(x->what, y->what);
-    return order ? order : compare(x->reason, y->reason);
+    int order = text_order(x->about, y->about);
+    order = order ? order : text_order(x->what, y->what);
+    return order ? order : text_order(x->reason, y->reason);
 }
 
 void history_end(struct history *h)
@@ -84,16 +75,6 @@ void history_done(struct history *h)
 
 /* --- The Device --- */
 
-/* Conditions that are bad when they are True. */
-static bool is_bad_when_true(const char *type)
-{
-    static const char *const list[] = {"RebootRequired", "Neighbours", "GrantsOutdated", "Stalled"};
-    for (size_t i = 0; i < ARRAY_LEN(list); i++)
-        if (strcmp(type, list[i]) == 0)
-            return true;
-    return false;
-}
-
 static void add_conditions(struct history *h, const char *about, const struct conditions *all)
 {
     static const char *const states[] =
@@ -107,7 +88,7 @@ static void add_conditions(struct history *h, const char *about, const struct co
                                        .what = what,
                                        .reason = c->reason,
                                        .words = c->message,
-                                       .is_bad = is_bad_when_true(c->type) == is_true});
+                                       .is_bad = device_condition_is_negative(c->type) == is_true});
     }
 }
 
@@ -145,19 +126,13 @@ void history_add_device(struct history *h, const struct device_status *st)
 
 /* --- Events --- */
 
-static int64_t time_of(const char *text)
-{
-    int64_t ms = 0;
-    return text && rfc3339_parse(text, &ms, NULL) == 0 ? ms : 0;
-}
-
 static bool is_about(const json_t *event, const char *node)
 {
     const char *kind = JX_STR_AT(event, "regarding", "kind");
     const char *by = JX_STR_AT(event, "reportingController");
     return by && strncmp(by, OURS, strlen(OURS)) == 0 && kind &&
            (strcmp(kind, "Node") == 0 || strcmp(kind, "Device") == 0) &&
-           compare(JX_STR_AT(event, "regarding", "name"), node) == 0;
+           text_order(JX_STR_AT(event, "regarding", "name"), node) == 0;
 }
 
 void history_add_event(struct history *h, const char *node, const json_t *event)
@@ -165,13 +140,14 @@ void history_add_event(struct history *h, const char *node, const json_t *event)
     const char *last = JX_STR_AT(event, "series", "lastObservedTime");
     if (!is_about(event, node))
         return;
-    add(h, &(struct history_entry){.at_ms = time_of(last ? last : JX_STR_AT(event, "eventTime")),
-                                   .about = JX_STR_AT(event, "regarding", "kind"),
-                                   .what = "Event",
-                                   .reason = JX_STR_AT(event, "reason"),
-                                   .words = JX_STR_AT(event, "note"),
-                                   .times = json_integer_value(JX_AT(event, "series", "count")),
-                                   .is_bad = compare(JX_STR_AT(event, "type"), "Warning") == 0});
+    add(h,
+        &(struct history_entry){.at_ms = rfc3339_or(last ? last : JX_STR_AT(event, "eventTime"), 0),
+                                .about = JX_STR_AT(event, "regarding", "kind"),
+                                .what = "Event",
+                                .reason = JX_STR_AT(event, "reason"),
+                                .words = JX_STR_AT(event, "note"),
+                                .times = json_integer_value(JX_AT(event, "series", "count")),
+                                .is_bad = text_order(JX_STR_AT(event, "type"), "Warning") == 0});
 }
 
 /* --- Telling --- */

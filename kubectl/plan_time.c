@@ -21,10 +21,9 @@ static int64_t ordered_ms(const json_t *device)
     int64_t last = -1;
     json_array_foreach(JX_AT(device, "metadata", "managedFields"), i, entry) {
         const char *manager = JX_STR_AT(entry, "manager");
-        const char *time = JX_STR_AT(entry, "time");
-        int64_t at;
-        if (manager && time && strcmp(manager, MANAGER_CONTROLLER) == 0 &&
-            JX_AT(entry, "fieldsV1", "f:spec") && rfc3339_parse(time, &at, NULL) == 0 && at > last)
+        int64_t at = rfc3339_or(JX_STR_AT(entry, "time"), -1);
+        if (manager && strcmp(manager, MANAGER_CONTROLLER) == 0 &&
+            JX_AT(entry, "fieldsV1", "f:spec") && at > last)
             last = at;
     }
     return last;

@@ -7,13 +7,6 @@
 
 #include "service/metrics.h"
 
-/* The tables below are indexed by the two generations of names. */
-enum generation {
-    CURRENT = HAMI_NAMES_CURRENT,
-    LEGACY = HAMI_NAMES_LEGACY,
-    N_GENERATIONS = HAMI_GENERATIONS
-};
-
 /* --- Lines --- */
 
 static void begin_family(const char *name, const char *help, struct sb *out)
@@ -86,7 +79,7 @@ static double sharers(const struct snapshot_card *c)
 enum { TYPE = 1, CORES = 2, LIMIT = 4 };
 
 static const struct card_family {
-    const char *names[N_GENERATIONS], *help;
+    const char *names[HAMI_GENERATIONS], *help;
     double (*value)(const struct snapshot_card *c);
     unsigned labels;
 } card_families[] = {
@@ -127,24 +120,24 @@ static void add_type(const char *label, const char *model, struct sb *out)
     add_text(label, type ? type : model, out);
 }
 
-static void write_card(const struct card_family *f, enum generation g,
+static void write_card(const struct card_family *f, enum hami_generation g,
                        const struct snapshot_card *c, struct sb *out)
 {
     begin_sample(f->names[g], out);
-    add_text(g == CURRENT ? "node" : "nodeid", c->node, out);
-    add_text(g == CURRENT ? "device_uuid" : "deviceuuid", c->uuid, out);
-    add_number(g == CURRENT ? "device_index" : "deviceidx", c->index, out);
+    add_text(g == HAMI_NAMES_CURRENT ? "node" : "nodeid", c->node, out);
+    add_text(g == HAMI_NAMES_CURRENT ? "device_uuid" : "deviceuuid", c->uuid, out);
+    add_number(g == HAMI_NAMES_CURRENT ? "device_index" : "deviceidx", c->index, out);
     if (f->labels & CORES)
-        add_number(g == CURRENT ? "device_cores" : "devicecores", c->total.percent, out);
+        add_number(g == HAMI_NAMES_CURRENT ? "device_cores" : "devicecores", c->total.percent, out);
     if (f->labels & LIMIT)
-        add_number(g == CURRENT ? "device_memory_limit" : "devicememorylimit", c->total.memory_mib,
-                   out);
+        add_number(g == HAMI_NAMES_CURRENT ? "device_memory_limit" : "devicememorylimit",
+                   c->total.memory_mib, out);
     if (f->labels & TYPE)
-        add_type(g == CURRENT ? "device_type" : "devicetype", c->model, out);
+        add_type(g == HAMI_NAMES_CURRENT ? "device_type" : "devicetype", c->model, out);
     end_sample(f->value(c), out);
 }
 
-static void write_cards(const struct view_snapshot *s, enum generation g, struct sb *out)
+static void write_cards(const struct view_snapshot *s, enum hami_generation g, struct sb *out)
 {
     for (size_t i = 0; i < ARRAY_LEN(card_families); i++) {
         const struct card_family *f = &card_families[i];
@@ -167,7 +160,7 @@ static double share_cores(const struct snapshot_share *s)
 }
 
 static const struct share_family {
-    const char *names[N_GENERATIONS], *help;
+    const char *names[HAMI_GENERATIONS], *help;
     double (*value)(const struct snapshot_share *s);
 } share_families[] = {
     {{"hami_vgpu_memory_allocated_bytes", "vGPUMemoryAllocated"},
@@ -178,19 +171,19 @@ static const struct share_family {
      share_cores},
 };
 
-static void write_share(const struct share_family *f, enum generation g,
+static void write_share(const struct share_family *f, enum hami_generation g,
                         const struct snapshot_share *s, struct sb *out)
 {
     begin_sample(f->names[g], out);
-    add_text(g == CURRENT ? "namespace" : "podnamespace", s->ns, out);
-    add_text(g == CURRENT ? "node" : "nodename", s->node, out);
-    add_text(g == CURRENT ? "pod" : "podname", s->pod, out);
-    add_number(g == CURRENT ? "container_index" : "containeridx", s->container, out);
-    add_text(g == CURRENT ? "device_uuid" : "deviceuuid", s->uuid, out);
+    add_text(g == HAMI_NAMES_CURRENT ? "namespace" : "podnamespace", s->ns, out);
+    add_text(g == HAMI_NAMES_CURRENT ? "node" : "nodename", s->node, out);
+    add_text(g == HAMI_NAMES_CURRENT ? "pod" : "podname", s->pod, out);
+    add_number(g == HAMI_NAMES_CURRENT ? "container_index" : "containeridx", s->container, out);
+    add_text(g == HAMI_NAMES_CURRENT ? "device_uuid" : "deviceuuid", s->uuid, out);
     end_sample(f->value(s), out);
 }
 
-static void write_shares(const struct view_snapshot *s, enum generation g, struct sb *out)
+static void write_shares(const struct view_snapshot *s, enum hami_generation g, struct sb *out)
 {
     for (size_t i = 0; i < ARRAY_LEN(share_families); i++) {
         const struct share_family *f = &share_families[i];
@@ -203,17 +196,17 @@ static void write_shares(const struct view_snapshot *s, enum generation g, struc
 /* --- Quotas --- */
 
 #define QUOTA_LIMIT "hami_resource_quota_limit"
-static const char *const quota_used[N_GENERATIONS] = {"hami_resource_quota_used", "QuotaUsed"};
+static const char *const quota_used[HAMI_GENERATIONS] = {"hami_resource_quota_used", "QuotaUsed"};
 
-static void begin_quota(const char *name, enum generation g, const struct snapshot_quota *q,
+static void begin_quota(const char *name, enum hami_generation g, const struct snapshot_quota *q,
                         const char *resource, struct sb *out)
 {
     begin_sample(name, out);
-    add_text(g == CURRENT ? "namespace" : "quotanamespace", q->ns, out);
-    add_text(g == CURRENT ? "quota_name" : "quotaName", resource, out);
+    add_text(g == HAMI_NAMES_CURRENT ? "namespace" : "quotanamespace", q->ns, out);
+    add_text(g == HAMI_NAMES_CURRENT ? "quota_name" : "quotaName", resource, out);
 }
 
-static void write_used(enum generation g, const struct snapshot_quota *q, const char *resource,
+static void write_used(enum hami_generation g, const struct snapshot_quota *q, const char *resource,
                        int64_t used, int64_t most, struct sb *out)
 {
     if (most < 0)
@@ -228,7 +221,7 @@ static void write_limit(const struct snapshot_quota *q, const char *resource, in
 {
     if (most < 0)
         return;
-    begin_quota(QUOTA_LIMIT, CURRENT, q, resource, out);
+    begin_quota(QUOTA_LIMIT, HAMI_NAMES_CURRENT, q, resource, out);
     end_sample((double)most, out);
 }
 
@@ -236,7 +229,7 @@ static void write_limit(const struct snapshot_quota *q, const char *resource, in
 #define GPUMEM   "nvidia.com/gpumem"
 #define GPUCORES "nvidia.com/gpucores"
 
-static void write_quotas(const struct view_snapshot *s, enum generation g, struct sb *out)
+static void write_quotas(const struct view_snapshot *s, enum hami_generation g, struct sb *out)
 {
     begin_family(quota_used[g], "What the pods of a namespace have, where a quota bounds it.", out);
     for (size_t i = 0; i < s->n_quotas && !out->overflow; i++) {
@@ -244,7 +237,7 @@ static void write_quotas(const struct view_snapshot *s, enum generation g, struc
         write_used(g, q, GPUMEM, q->used.memory_mib, q->most.memory_mib, out);
         write_used(g, q, GPUCORES, q->used.percent, q->most.percent, out);
     }
-    if (g == LEGACY)
+    if (g == HAMI_NAMES_LEGACY)
         return;
     begin_family(QUOTA_LIMIT, "What the quotas of a namespace allow its pods.", out);
     for (size_t i = 0; i < s->n_quotas && !out->overflow; i++) {
@@ -256,8 +249,8 @@ static void write_quotas(const struct view_snapshot *s, enum generation g, struc
 
 void hami_metrics_write(const struct view_snapshot *s, enum hami_names names, struct sb *out)
 {
-    for (enum generation g = CURRENT; g < N_GENERATIONS; g++) {
-        if (!hami_names_have(names, (enum hami_generation)g))
+    for (enum hami_generation g = HAMI_NAMES_CURRENT; g < HAMI_GENERATIONS; g++) {
+        if (!hami_names_have(names, g))
             continue;
         write_cards(s, g, out);
         write_shares(s, g, out);

@@ -91,3 +91,10 @@ Test(rfc3339, reads_back_what_it_wrote)
         cr_assert_eq(again, ms);
     }
 }
+
+Test(rfc3339, has_another_value_where_there_is_no_time)
+{
+    cr_expect_eq(rfc3339_or("1970-01-01T00:00:01Z", 7), 1000);
+    cr_expect_eq(rfc3339_or("yesterday", 7), 7);
+    cr_expect_eq(rfc3339_or(NULL, 7), 7);
+}
