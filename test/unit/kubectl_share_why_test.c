@@ -16,14 +16,6 @@ TestSuite(share_why, .init = desk_set_up, .fini = desk_tear_down);
     "{containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: " #mib     \
     ", nvidia.com/gpucores: " #percent "}}}]}"
 
-static void expect_why(const char *text)
-{
-    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
-    cr_expect_eq(a.code, 0, "%s", a.err);
-    cr_expect_str_eq(a.out, text, "got:\n%s", a.out);
-    cr_expect_str_eq(a.err, "");
-}
-
 static void quota(const char *name, const char *hard)
 {
     char yaml[300];
@@ -42,7 +34,7 @@ Test(share_why, where_no_card_has_room_the_largest_free_share_is_said)
     desk_share("n1", 1, "70000:10=ml/b");
     desk_node("n2", 1);
     desk_pod("p", NULL, ASKS(50000, 20));
-    expect_why(
+    desk_expect_why(
         "ns/p asks for shares of cards: c 50000 MiB, 20 % of its compute\n"
         "No node that the pod may have has room for its shares.\n"
         "  n1  largest free share 40599 MiB, 50 %, of GPU 0; container c needs 50000 MiB and 20 % of compute on one card; the best of 2 has 40599 MiB\n");
@@ -54,7 +46,7 @@ Test(share_why, nodes_that_the_pod_may_not_have_say_so)
     desk_share("n1", 0, "1000:50=ml/a");
     desk_patch(&resource_nodes, "n1", NULL, "{spec: {unschedulable: true}}");
     desk_pod("p", NULL, ASKS(50000, 20));
-    expect_why(
+    desk_expect_why(
         "ns/p asks for shares of cards: c 50000 MiB, 20 % of its compute\n"
         "No node that the pod may have has room for its shares.\n"
         "  n1  largest free share 80559 MiB, 50 %, of GPU 0; there is room; the node is cordoned\n");
@@ -66,7 +58,7 @@ Test(share_why, a_quota_that_refuses_is_named)
     desk_share("n1", 0, "1000:50=ml/a");
     quota("team", "limits.nvidia.com/gpumem: '40000'");
     desk_pod("p", NULL, ASKS(50000, 20));
-    expect_why(
+    desk_expect_why(
         "ns/p asks for shares of cards: c 50000 MiB, 20 % of its compute\n"
         "A quota refuses it: quota team of namespace ns: there would be 50000 of 40000 limits.nvidia.com/gpumem: end pods of the namespace, or raise it.\n"
         "  n1  largest free share 80559 MiB, 50 %, of GPU 0; there is room, and a quota does not allow it\n");
@@ -78,16 +70,16 @@ Test(share_why, other_pods_of_the_namespace_count_for_the_quota_by_their_records
     desk_share("n1", 0, "1000:50=ml/a");
     quota("team", "limits.nvidia.com/gpucores: '40'");
     desk_pod("p", NULL, ASKS(8192, 20));
-    expect_why("ns/p asks for shares of cards: c 8192 MiB, 20 % of its compute\n"
-               "There is room for it: something else keeps the pod.\n"
-               "  n1  largest free share 80559 MiB, 50 %, of GPU 0; there is room\n");
+    desk_expect_why("ns/p asks for shares of cards: c 8192 MiB, 20 % of its compute\n"
+                    "There is room for it: something else keeps the pod.\n"
+                    "  n1  largest free share 80559 MiB, 50 %, of GPU 0; there is room\n");
     desk_create(
         &resource_pods,
         "{apiVersion: v1, kind: Pod, metadata: {name: other, namespace: ns, annotations: "
         "{gpu.cleave.dev/allocation: '{\"v\":1,\"c\":[{\"n\":\"c\",\"s\":[{\"u\":"
         "\"GPU-n1-0\",\"m\":8192,\"c\":30}]}]}'}}, spec: {nodeName: n1, containers: [{name: "
         "c}]}}");
-    expect_why(
+    desk_expect_why(
         "ns/p asks for shares of cards: c 8192 MiB, 20 % of its compute\n"
         "A quota refuses it: quota team of namespace ns: there would be 50 of 40 limits.nvidia.com/gpucores: end pods of the namespace, or raise it.\n"
         "  n1  largest free share 72367 MiB, 20 %, of GPU 0; there is room, and a quota does not allow it\n");
@@ -108,16 +100,17 @@ Test(share_why, what_cannot_be_meant_is_said)
 {
     desk_node("n1", 1);
     desk_pod("p", NULL, ASKS(99999999, 20));
-    expect_why("ns/p: what it asks for cannot be: container c: nvidia.com/gpumem is 99999999, and "
-               "counts MiB: write 95\n");
+    desk_expect_why(
+        "ns/p: what it asks for cannot be: container c: nvidia.com/gpumem is 99999999, and "
+        "counts MiB: write 95\n");
 }
 
 Test(share_why, where_no_node_gives_shares_no_node_is_listed)
 {
     desk_node("n1", 1);
     desk_pod("p", NULL, ASKS(50000, 20));
-    expect_why("ns/p asks for shares of cards: c 50000 MiB, 20 % of its compute\n"
-               "No node gives its cards in shares.\n");
+    desk_expect_why("ns/p asks for shares of cards: c 50000 MiB, 20 % of its compute\n"
+                    "No node gives its cards in shares.\n");
 }
 
 Test(share_why, json_has_the_room_of_each_node)

@@ -371,6 +371,14 @@ struct desk_answer desk_why(enum command_output output, const char *pod)
     return ask(output, why_pod, pod);
 }
 
+void desk_expect_why(const char *text)
+{
+    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
+    cr_expect_eq(a.code, 0, "%s", a.err);
+    cr_expect_str_eq(a.out, text, "got:\n%s", a.out);
+    cr_expect_str_eq(a.err, "");
+}
+
 struct desk_answer desk_history(enum command_output output, const char *node)
 {
     return ask(output, command_history, node);

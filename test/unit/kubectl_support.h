@@ -59,6 +59,8 @@ struct desk_answer desk_cards_watch(enum command_output output, const char *node
 struct desk_answer desk_plan(enum command_output output, const char *yaml);
 /* About the pod ns/NAME. */
 struct desk_answer desk_why(enum command_output output, const char *pod);
+/* The pod p's, for a person, is this text, without a warning. */
+void desk_expect_why(const char *text);
 struct desk_answer desk_history(enum command_output output, const char *node);
 struct desk_answer desk_doctor(enum command_output output);
 void desk_answer_done(struct desk_answer *a);

@@ -13,14 +13,6 @@ TestSuite(why, .init = desk_set_up, .fini = desk_tear_down);
     "{containers: [{name: c, resources: {limits: {" resource ": " #count "}}}]}"
 #define TWO_G "nvidia.com/mig-2g.20gb"
 
-static void expect_why(const char *text)
-{
-    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
-    cr_expect_eq(a.code, 0, "%s", a.err);
-    cr_expect_str_eq(a.out, text, "got:\n%s", a.out);
-    cr_expect_str_eq(a.err, "");
-}
-
 static void offer(const char *node, const char *allocatable)
 {
     char yaml[200];
@@ -33,12 +25,12 @@ Test(why, what_nobody_offers_is_said_with_the_layout_that_would)
     desk_node("n1", 1);
     desk_cut("n1", 0, "1g.10gb@0=ml/a 1g.10gb@1 3g.40gb@4=ml/b");
     desk_pod("p", NULL, ASKS(TWO_G, 1));
-    expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
-               "No node offers nvidia.com/mig-2g.20gb.\n"
-               "  n1  offers none\n"
-               "The smallest change: NVIDIA GPU 0 of node n1 as\n"
-               "    2g.20gb: 1, 1g.10gb: 2, 3g.40gb: 1\n"
-               "  2g.20gb@2 is made; nothing that stands goes.\n");
+    desk_expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
+                    "No node offers nvidia.com/mig-2g.20gb.\n"
+                    "  n1  offers none\n"
+                    "The smallest change: NVIDIA GPU 0 of node n1 as\n"
+                    "    2g.20gb: 1, 1g.10gb: 2, 3g.40gb: 1\n"
+                    "  2g.20gb@2 is made; nothing that stands goes.\n");
 }
 
 Test(why, a_free_partition_gives_way_before_a_card_changes_its_mode)
@@ -46,12 +38,12 @@ Test(why, a_free_partition_gives_way_before_a_card_changes_its_mode)
     desk_node("n1", 2);
     desk_cut("n1", 0, "3g.40gb@0=ml/a 3g.40gb@4");
     desk_pod("p", NULL, ASKS(TWO_G, 1));
-    expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
-               "No node offers nvidia.com/mig-2g.20gb.\n"
-               "  n1  offers none\n"
-               "The smallest change: NVIDIA GPU 0 of node n1 as\n"
-               "    2g.20gb: 1, 3g.40gb: 1\n"
-               "  2g.20gb@4 is made; 1 part that nobody uses goes.\n");
+    desk_expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
+                    "No node offers nvidia.com/mig-2g.20gb.\n"
+                    "  n1  offers none\n"
+                    "The smallest change: NVIDIA GPU 0 of node n1 as\n"
+                    "    2g.20gb: 1, 3g.40gb: 1\n"
+                    "  2g.20gb@4 is made; 1 part that nobody uses goes.\n");
 }
 
 Test(why, the_change_is_the_one_that_destroys_fewest_not_the_one_that_gives_up_fewest)
@@ -59,12 +51,12 @@ Test(why, the_change_is_the_one_that_destroys_fewest_not_the_one_that_gives_up_f
     desk_node("n1", 1);
     desk_cut("n1", 0, "2g.20gb@0 1g.10gb@2 1g.10gb@3 3g.40gb@4");
     desk_pod("p", NULL, ASKS("nvidia.com/mig-4g.40gb", 1));
-    expect_why("ns/p asks for 1 nvidia.com/mig-4g.40gb\n"
-               "No node offers nvidia.com/mig-4g.40gb.\n"
-               "  n1  offers none\n"
-               "The smallest change: NVIDIA GPU 0 of node n1 as\n"
-               "    4g.40gb: 1, 3g.40gb: 1\n"
-               "  4g.40gb@0 is made; 3 parts that nobody uses go.\n");
+    desk_expect_why("ns/p asks for 1 nvidia.com/mig-4g.40gb\n"
+                    "No node offers nvidia.com/mig-4g.40gb.\n"
+                    "  n1  offers none\n"
+                    "The smallest change: NVIDIA GPU 0 of node n1 as\n"
+                    "    4g.40gb: 1, 3g.40gb: 1\n"
+                    "  4g.40gb@0 is made; 3 parts that nobody uses go.\n");
 }
 
 Test(why, what_is_offered_and_held_is_said_with_who_holds_it)
@@ -75,11 +67,11 @@ Test(why, what_is_offered_and_held_is_said_with_who_holds_it)
     desk_pod("a", "n1", ASKS(TWO_G, 1));
     desk_pod("b", "n1", ASKS(TWO_G, 1));
     desk_pod("p", NULL, ASKS(TWO_G, 1));
-    expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
-               "No node that the pod may have has 1 free of nvidia.com/mig-2g.20gb.\n"
-               "  n1  offers 2, 0 free\n"
-               "    held by  ns/a, ns/b\n"
-               "No change of one card's layout gives it one without a pod that has to go.\n");
+    desk_expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
+                    "No node that the pod may have has 1 free of nvidia.com/mig-2g.20gb.\n"
+                    "  n1  offers 2, 0 free\n"
+                    "    held by  ns/a, ns/b\n"
+                    "No change of one card's layout gives it one without a pod that has to go.\n");
 }
 
 Test(why, pods_that_ask_for_more_than_there_are_numbers_take_all)
@@ -89,10 +81,10 @@ Test(why, pods_that_ask_for_more_than_there_are_numbers_take_all)
     desk_pod("a", "n1", ASKS(TWO_G, 9223372036854775807));
     desk_pod("b", "n1", ASKS(TWO_G, 9223372036854775807));
     desk_pod("p", NULL, ASKS(TWO_G, 1));
-    expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
-               "No node that the pod may have has 1 free of nvidia.com/mig-2g.20gb.\n"
-               "  n1  offers 2, 0 free\n"
-               "    held by  ns/a, ns/b\n");
+    desk_expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
+                    "No node that the pod may have has 1 free of nvidia.com/mig-2g.20gb.\n"
+                    "  n1  offers 2, 0 free\n"
+                    "    held by  ns/a, ns/b\n");
 }
 
 Test(why, nodes_that_the_pod_may_not_have_say_so)
@@ -112,12 +104,13 @@ Test(why, nodes_that_the_pod_may_not_have_say_so)
     desk_pod("p", NULL,
              "{nodeSelector: {pool: b}, containers: [{name: c, resources: {limits: {" TWO_G
              ": 1}}}]}");
-    expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
-               "No node that the pod may have offers nvidia.com/mig-2g.20gb.\n"
-               "  n1  offers 1, 1 free; the node is not Ready\n"
-               "  n2  offers 1, 1 free; the node is cordoned\n"
-               "  n3  offers 1, 1 free; the pod does not tolerate the taint team=b:NoSchedule\n"
-               "  n4  offers 1, 1 free; the pod's nodeSelector asks for pool=b\n");
+    desk_expect_why(
+        "ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
+        "No node that the pod may have offers nvidia.com/mig-2g.20gb.\n"
+        "  n1  offers 1, 1 free; the node is not Ready\n"
+        "  n2  offers 1, 1 free; the node is cordoned\n"
+        "  n3  offers 1, 1 free; the pod does not tolerate the taint team=b:NoSchedule\n"
+        "  n4  offers 1, 1 free; the pod's nodeSelector asks for pool=b\n");
 }
 
 Test(why, tolerations_are_kept)
@@ -129,9 +122,9 @@ Test(why, tolerations_are_kept)
     desk_pod("p", NULL,
              "{tolerations: [{key: team, operator: Exists}], containers: [{name: c, resources: "
              "{limits: {" TWO_G ": 1}}}]}");
-    expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
-               "nvidia.com/mig-2g.20gb is free: something else keeps the pod.\n"
-               "  n1  offers 1, 1 free\n");
+    desk_expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
+                    "nvidia.com/mig-2g.20gb is free: something else keeps the pod.\n"
+                    "  n1  offers 1, 1 free\n");
 }
 
 Test(why, a_whole_card_may_be_made_of_one_that_nobody_uses)
@@ -140,12 +133,12 @@ Test(why, a_whole_card_may_be_made_of_one_that_nobody_uses)
     desk_cut("n1", 0, "1g.10gb@0=ml/a");
     desk_cut("n1", 1, "1g.10gb@0");
     desk_pod("p", NULL, ASKS("nvidia.com/gpu", 1));
-    expect_why("ns/p asks for 1 nvidia.com/gpu\n"
-               "No node offers nvidia.com/gpu.\n"
-               "  n1  offers none\n"
-               "The smallest change: NVIDIA GPU 1 of node n1 as\n"
-               "    native\n"
-               "  1 part that nobody uses goes, and the card's mode changes.\n");
+    desk_expect_why("ns/p asks for 1 nvidia.com/gpu\n"
+                    "No node offers nvidia.com/gpu.\n"
+                    "  n1  offers none\n"
+                    "The smallest change: NVIDIA GPU 1 of node n1 as\n"
+                    "    native\n"
+                    "  1 part that nobody uses goes, and the card's mode changes.\n");
 }
 
 Test(why, nothing_in_use_is_ever_given_up)
@@ -160,7 +153,7 @@ Test(why, nothing_in_use_is_ever_given_up)
 Test(why, what_needs_no_answer_has_a_short_one)
 {
     desk_pod("p", "n1", ASKS(TWO_G, 1));
-    expect_why("ns/p: it is bound to node n1\n");
+    desk_expect_why("ns/p: it is bound to node n1\n");
     desk_pod("q", NULL, ASKS("cpu", 1));
     auto_desk_answer struct desk_answer q = desk_why(OUTPUT_TEXT, "q");
     cr_expect_str_eq(q.out,

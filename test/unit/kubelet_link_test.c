@@ -9,22 +9,12 @@
 #include "base/xalloc.h"
 
 #include "folder_support.h"
+#include "mps_support.h"
 #include "nodeagent/loop/kubelet_link.h"
 
 /*
- * A node without a kubelet, with two cards shared by MPS. A script stands for
- * nvidia-cuda-mps-control: the daemon (-f) adds a line to "starts" of its card and stays; the
- * client is refused before.
+ * A node without a kubelet, with two cards shared by MPS.
  */
-static const char script[] = "#!/bin/sh\n"
-                             "cd \"$CUDA_MPS_PIPE_DIRECTORY\" || exit 9\n"
-                             "if [ \"$1\" = -f ]; then\n"
-                             "    echo >> \"$CUDA_MPS_LOG_DIRECTORY/starts\"\n"
-                             "    : > control\n"
-                             "    exec sleep 60\n"
-                             "fi\n"
-                             "[ -e control ]\n";
-
 static char cards[][8] = {"GPU-0", "GPU-1"};
 
 static struct clock *clk;
@@ -56,7 +46,7 @@ static void enter(void)
 {
     folder_enter();
     cr_assert_eq(file_make_dirs("kubelet/device-plugins", 0755, NULL), 0);
-    cr_assert_eq(file_write_atomic("program", script, strlen(script), 0755, NULL), 0);
+    cr_assert_eq(file_write_atomic("program", mps_script, strlen(mps_script), 0755, NULL), 0);
     clk = clock_fake_new(0);
     auto_free char *kubelet_dir = xasprintf("%s/kubelet", folder_path());
     auto_free char *program = xasprintf("%s/program", folder_path());

@@ -9,22 +9,12 @@
 #include "base/xalloc.h"
 
 #include "folder_support.h"
+#include "mps_support.h"
 #include "nodeagent/loop/mps_link.h"
 
 /*
- * Two cards under one resource, of which tests say whether they are shared by MPS. A script stands
- * for nvidia-cuda-mps-control: the daemon (-f) adds a line to "starts" of its unit and stays; the
- * client is refused before.
+ * Two cards under one resource, of which tests say whether they are shared by MPS.
  */
-static const char script[] = "#!/bin/sh\n"
-                             "cd \"$CUDA_MPS_PIPE_DIRECTORY\" || exit 9\n"
-                             "if [ \"$1\" = -f ]; then\n"
-                             "    echo >> \"$CUDA_MPS_LOG_DIRECTORY/starts\"\n"
-                             "    : > control\n"
-                             "    exec sleep 60\n"
-                             "fi\n"
-                             "[ -e control ]\n";
-
 static char names[][8] = {"GPU-0", "GPU-1"};
 static char resource_name[] = "nvidia.com/gpu";
 static const char *const first[] = {names[0]};
@@ -70,7 +60,7 @@ static void fill_devices(void)
 static void enter(void)
 {
     folder_enter();
-    cr_assert_eq(file_write_atomic("program", script, strlen(script), 0755, NULL), 0);
+    cr_assert_eq(file_write_atomic("program", mps_script, strlen(mps_script), 0755, NULL), 0);
     clk = clock_fake_new(0);
     cr_assert_eq(reactor_new(clk, &reactor, NULL), 0);
     auto_free char *program = xasprintf("%s/program", folder_path());
@@ -235,7 +225,7 @@ Test(mps_link, a_daemon_that_cannot_run_is_trouble_until_it_does)
     }
     const char *trouble = mps_link_trouble(link_of_cards);
     cr_expect(strstr(trouble, "GPU-0 cannot be shared by MPS: "), "%s", trouble);
-    cr_assert_eq(file_write_atomic("program", script, strlen(script), 0755, NULL), 0);
+    cr_assert_eq(file_write_atomic("program", mps_script, strlen(mps_script), 0755, NULL), 0);
     wait_daemon(0);
     cr_expect_null(mps_link_trouble(link_of_cards));
 }
