@@ -31,8 +31,9 @@ struct flight_bound flight_add(int card, CUcontext context, CUstream stream);
 void flight_wait(CUcontext context, CUstream stream, const struct flight_bound *b,
                  bool (*goes_on)(int card), int card);
 
-/* While nothing more is given it is learned from the looks how long pieces take, of which a turn may
- * have room for one or none. What is done at the first look may have been so for long. */
+/* The last two are looks at the end of a turn, while nothing more is given: from them it is learned how
+ * long pieces take, also where a turn has room for one or none. A piece that is done at the first look
+ * may have been so for long. */
 enum flight_look { FLIGHT_LOOK, FLIGHT_LOOK_FIRST, FLIGHT_LOOK_AGAIN };
 
 /* True when all work of the card's contexts has been done, as far as their streams are known. The
