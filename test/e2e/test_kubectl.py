@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """kubectl cleave, found by kubectl in PATH, on a real API server: what it shows, and that what it foretells comes true."""
 
+import contextlib
+import functools
 import json
 import os
 import signal
@@ -25,8 +27,15 @@ def cleave(kubectl, release, cluster):
     def run(*words, input="", kubeconfig=kubectl.kubeconfig):
         return subprocess.run(command(words, kubeconfig), input=input, capture_output=True, text=True, timeout=60, env=env)
 
+    @contextlib.contextmanager
     def start(*words):
-        return subprocess.Popen(command(words, kubectl.kubeconfig), stdout=subprocess.PIPE, text=True, env=env)
+        # A shell without job control starts programs in the background, such as this test, with SIGINT ignored.
+        as_in_front = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        with subprocess.Popen(command(words, kubectl.kubeconfig), stdout=subprocess.PIPE, text=True, env=env, preexec_fn=as_in_front) as started:
+            try:
+                yield started
+            finally:
+                started.kill()
 
     run.start = start
     return run
