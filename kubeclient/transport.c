@@ -51,6 +51,7 @@ struct call {
     const char *rest; /* of the request's body */
     size_t rest_bytes;
     size_t header_bytes, header_lines;
+    size_t body_bytes;
     struct err failure; /* of on_body, or found by on_header */
     char reason[CURL_ERROR_SIZE];
 };
@@ -188,6 +189,7 @@ static size_t on_receive(char *data, size_t size, size_t count, void *arg)
 {
     struct call *c = arg;
     size_t len = size * count;
+    c->body_bytes += len;
     long status = 0;
     (void)curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
     c->x->status = (int)status;
@@ -363,21 +365,36 @@ static int conclude(struct call *c, CURLcode code, struct err *e)
     return err_set(e, kind_of_curl(code), "%s", *c->reason ? c->reason : curl_easy_strerror(code));
 }
 
-/* Drives the transfer until it ends or the scope does. */
-static int drive(struct transport *t, CURLM *multi, struct scope *s, CURLcode *ret, struct err *e)
+/* True when something was received. */
+static bool go_on(struct call *c, CURLM *multi, CURLMcode *ret)
+{
+    int running = 0;
+    size_t before = c->header_bytes + c->body_bytes;
+    *ret = curl_multi_perform(multi, &running);
+    return c->header_bytes + c->body_bytes != before;
+}
+
+/* Drives the transfer until it ends or the scope does. Waits only after a look that found nothing: with
+ * HTTP/2 libcurl (7.88) may hold the end of an answer in its buffers, where poll does not see it, when
+ * it returns from a look at which it has received something. */
+static int drive(struct transport *t, struct call *c, CURLM *multi, struct scope *s, CURLcode *ret,
+                 struct err *e)
 {
     for (;;) {
-        int running = 0;
-        sessions_close_unused(t->sessions);
-        if (curl_multi_perform(multi, &running) != CURLM_OK)
-            return err_set(e, ERR_UNAVAILABLE, "libcurl gave up");
         int left = 0;
+        CURLMcode rc = CURLM_OK;
+        sessions_close_unused(t->sessions);
+        bool received = go_on(c, multi, &rc);
+        if (rc != CURLM_OK)
+            return err_set(e, ERR_UNAVAILABLE, "libcurl gave up");
         const CURLMsg *msg = curl_multi_info_read(multi, &left);
         if (msg) {
             *ret = msg->data.result;
             return 0;
         }
         TRY(scope_check(s, e));
+        if (received)
+            continue;
         struct curl_waitfd cancel = {.fd = scope_cancel_fd(s), .events = CURL_WAIT_POLLIN};
         int wait = scope_poll_ms(s);
         (void)curl_multi_poll(multi, &cancel, 1, wait < 0 ? 3600 * 1000 : wait, NULL);
@@ -392,7 +409,7 @@ static int perform(struct transport *t, struct session *n, struct scope *s, stru
     set_up(&c, t, n, connect_to);
     (void)curl_multi_add_handle(n->multi, n->easy);
     CURLcode code = CURLE_OK;
-    int rc = drive(t, n->multi, s, &code, e);
+    int rc = drive(t, &c, n->multi, s, &code, e);
     if (rc == 0)
         rc = conclude(&c, code, e);
     (void)curl_multi_remove_handle(n->multi, n->easy);

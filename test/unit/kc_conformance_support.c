@@ -660,6 +660,51 @@ void kc_conformance_pages_add_up_to_the_list(struct kc_conformance *t)
     }
 }
 
+enum { LONG_NAMES = 200, LONG_BYTES = 2 << 10, LONG_LISTS = 40 };
+
+/* Looks at it for about as long as a planner does. */
+static int read_slowly(void *arg, const json_t *obj, struct err *e)
+{
+    unsigned *n = arg;
+    (void)e;
+    for (int i = 0; i < 20; i++)
+        free(json_dumps(obj, 0));
+    *n += 1;
+    return 0;
+}
+
+/* Pages of many lengths, among them those of which libcurl keeps the end in its buffers when it has read a hundred
+ * times: whoever waits for more then waits in vain (kubeclient/transport.c). */
+void kc_conformance_long_answers_end_however_slowly_they_are_read(struct kc_conformance *t)
+{
+    auto_err struct err e = {0};
+    auto_free char *text = xmalloc(LONG_BYTES + 1);
+    auto_scope struct scope *s = scope_new(t->s, 20000);
+    const struct kc_target all = thing(NULL);
+    unsigned seen = 0;
+    memset(text, 'x', LONG_BYTES);
+    for (int i = 0; i < LONG_NAMES; i++) {
+        auto_free char *name = xasprintf("long-%d", i);
+        auto_free char *body =
+            xasprintf("{'apiVersion':'" API "','kind':'Thing','metadata':{'name':'%s','labels':"
+                      "{'set':'long'},'annotations':{'text':'%s'}}}",
+                      name, text);
+        const struct kc_target what = thing(name);
+        json_decref(make(t, &what, body));
+    }
+    for (int i = 0; i < LONG_LISTS; i++) {
+        const struct kc_list_opts o = {.labels = "set=long", .page_size = LONG_NAMES - i};
+        cr_assert_eq(kc_list_each(t->kc, s, &all, &o, read_slowly, &seen, NULL, &e), 0, "%s",
+                     e.msg);
+    }
+    cr_expect_eq(seen, LONG_NAMES * LONG_LISTS);
+    for (int i = 0; i < LONG_NAMES; i++) {
+        auto_free char *name = xasprintf("long-%d", i);
+        const struct kc_target what = thing(name);
+        clear(t, &what);
+    }
+}
+
 void kc_conformance_version_of_the_future_is_too_large(struct kc_conformance *t)
 {
     auto_err struct err e = {0};

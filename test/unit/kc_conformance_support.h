@@ -41,6 +41,7 @@
     X(finalizer_holds_an_object)                                                                   \
     X(labels_and_names_select)                                                                     \
     X(pages_add_up_to_the_list)                                                                    \
+    X(long_answers_end_however_slowly_they_are_read)                                               \
     X(version_of_the_future_is_too_large)                                                          \
     X(watch_tells_changes_after_a_version)                                                         \
     X(watch_sees_objects_enter_and_leave_its_selector)                                             \
