@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from conftest import wait_for
@@ -51,13 +52,19 @@ class Slices:
 
     def pod(self, name, annotations=None, core=10, memory="1Gi"):
         """Makes the pod in the API, on this node, and has the kubelet admit it."""
+        self.make(name, annotations, core, memory)
+        return self.admit(name)
+
+    def make(self, name, annotations=None, core=10, memory="1Gi"):
         limits = {SGPU: "1", "koordinator.sh/gpu-core": str(core), "koordinator.sh/gpu-memory": memory}
         container = {"name": "main", "image": "none", "resources": {"limits": limits}}
         name = f"{self.rig.id}-{name}"
         self.rig.objects.append(f"{PODS}/{name}")
         spec = {"nodeName": self.node.name, "containers": [container], "terminationGracePeriodSeconds": 0}
         self.node.rig.scheduler.create(PODS, {"metadata": {"name": name, "annotations": annotations or {}}, "spec": spec})
-        return self.kubelet.admit("default", name, {SGPU: 1})
+
+    def admit(self, name):
+        return self.kubelet.admit("default", f"{self.rig.id}-{name}", {SGPU: 1})
 
     def end(self, pod):
         self.node.api.delete(f"{PODS}/{pod.name}", now=True)
@@ -179,29 +186,38 @@ def test_what_cannot_be_understood_is_said_and_put_right_later(node, annotations
 
 
 @pytest.fixture
-def no_right(rig):
-    """The slots' account reads no pods, as on a node that has the plain agent; returns what gives it the right again."""
+def right(rig):
+    """The right of the slots' account to read pods: take() leaves it none, as on a node that has the plain agent, and give() brings it back."""
     path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
     binding = rig.api.get(f"{path}/cleave-agent-slots")
     del binding["metadata"]["resourceVersion"], binding["metadata"]["uid"]
-    rig.api.delete(f"{path}/cleave-agent-slots")
     asked = {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}, "user": "system:serviceaccount:cleave-node:cleave-agent-slots"}
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": asked}
     reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-    wait_for(lambda: not rig.api.create(reviews, review)["status"]["allowed"], 30, "the right to be gone")
-    yield lambda: rig.api.create(path, binding)
+
+    def take():
+        rig.api.delete(f"{path}/cleave-agent-slots")
+        wait_for(lambda: not rig.api.create(reviews, review)["status"]["allowed"], 30, "the right to be gone")
+
+    yield SimpleNamespace(take=take, give=lambda: rig.api.create(path, binding))
     if not rig.api.find(f"{path}/cleave-agent-slots"):
         rig.api.create(path, binding)
 
 
-def test_an_agent_that_may_not_read_pods_says_what_is_missing(node, no_right):
-    pod = node.pod("a")
+def test_an_agent_that_may_not_read_pods_says_what_is_missing(node, right):
+    """The pod was admitted while it still might."""
+    node.kubelet.wait_offers(**{SGPU: 16})
+    pod = node.admit("a")
+    node.node.agent.stop()
+    right.take()
+    node.make("a")
+    node.start()
     (event, *_) = wait_for(lambda: node.rig.events(node.node.name, "SliceNotMade"), 30, "the reason")
     assert pod.name in event["note"] and "may not read pods" in event["note"] and "config/slots" in event["note"], event["note"]
     assert event["type"] == "Warning"
     assert node.slices() == [] and node.edits(pod) is None
     node.kubelet.wait_offers(**{SGPU: 1})
-    no_right()
+    right.give()
     node.wait_bound(pod)
     node.kubelet.wait_offers(**{SGPU: 16})
 
@@ -210,14 +226,15 @@ def published(node):
     return condition(node.node.device(), "ResourcesPublished")
 
 
-def test_an_agent_that_may_not_read_pods_offers_no_slices(node, no_right):
+def test_an_agent_that_may_not_read_pods_offers_no_slices(node, right):
     """Before any pod comes, which would wait for its slice."""
+    right.take()
     node.node.agent.stop()
     node.start()
     wait_for(lambda: published(node).get("reason") == "PodsForbidden", 30, lambda: f"the condition: {published(node)}")
     assert "install config/slots and label the Node" in published(node)["message"]
     node.kubelet.wait_offers()
-    no_right()
+    right.give()
     node.kubelet.wait_offers(**{SGPU: 16})
     wait_for(lambda: published(node)["reason"] == "Served", 30, lambda: f"the condition: {published(node)}")
 
