@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * System calls as they are. The C library's are points at which a thread can be cancelled, which may
- * have a lock here that the whole container waits for.
+ * have a lock here that the whole container waits for. A descriptor is opened as it is closed: whoever
+ * watches the C library's calls (ThreadSanitizer, a program's own wrapper) sees both, or neither.
  */
 #pragma once
 
@@ -25,6 +26,11 @@ static inline ssize_t raw_read(int fd, void *buf, size_t size)
 static inline int raw_close(int fd)
 {
     return (int)syscall(SYS_close, fd);
+}
+
+static inline int raw_socket(int domain, int type, int protocol)
+{
+    return (int)syscall(SYS_socket, domain, type, protocol);
 }
 
 static inline ssize_t raw_sendto(int fd, const void *data, size_t size, int flags,

@@ -454,7 +454,7 @@ bool share_tell(enum share_word word, int card, uint32_t turn)
                                     .turn = turn,
                                     .slot = self.slot};
     int saved = errno;
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = raw_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     bool heard = fd >= 0 && send_to(fd, &m);
     if (fd >= 0)
         (void)raw_close(fd);

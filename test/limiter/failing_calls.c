@@ -93,7 +93,6 @@ static bool fails(const char *name, void *caller)
 CALL(void *, mmap, (void *at, size_t n, int prot, int flags, int fd, off_t offset),
      (at, n, prot, flags, fd, offset), MAP_FAILED)
 CALL(off_t, lseek, (int fd, off_t at, int whence), (fd, at, whence), -1)
-CALL(int, socket, (int domain, int type, int protocol), (domain, type, protocol), -1)
 CALL(int, setsockopt, (int fd, int level, int name, const void *p, socklen_t n),
      (fd, level, name, p, n), -1)
 CALL(ssize_t, readlink, (const char *path, char *p, size_t n), (path, p, n), -1)
@@ -122,6 +121,8 @@ static const char *name_of(long number)
         return "openat";
     case SYS_read:
         return "read";
+    case SYS_socket:
+        return "socket";
     case SYS_sendto:
         return "sendto";
     default:
