@@ -182,10 +182,8 @@ static int tell_json(const struct question *q, const char *name, const char *why
 static void open_whys(struct question *q)
 {
     q->whys = xcalloc(q->wish.n, sizeof(*q->whys));
-    for (size_t i = 0; i < q->wish.n; i++) {
-        q->whys[i].resource = q->wish.resources[i].name;
-        q->whys[i].count = q->wish.resources[i].count;
-    }
+    for (size_t i = 0; i < q->wish.n; i++)
+        why_init(&q->whys[i], q->wish.resources[i].name, q->wish.resources[i].count);
 }
 
 int command_why(const struct command *c, const char *ns, const char *pod)

@@ -8,22 +8,51 @@
 
 #include "kubectl/standing_wants.h"
 #include "kubectl/status_card.h"
+#include "nodeagent/change/card_view.h"
 
 enum { TEXT_BYTES = 1000, MAX_IDLE = 8 };
 
+/* --- Partitions --- */
+
 struct attempt {
     const struct gpu_card *card;
+    struct mig_want kind; /* what is asked for, and how many more */
+    struct fix_effort *effort;
     struct mig_wants wants;
     struct mig_plan plan;
 };
 
-/* The layout of these instances and the new ones. True: it can be made now. */
-static bool try_keeping(struct attempt *a, const struct mig_wants *asked, uint32_t mask)
+/* The partitions of the kind among these instances. */
+static unsigned count_kind(const struct attempt *a, uint32_t mask)
 {
-    a->wants = *asked;
+    unsigned n = 0;
+    for (unsigned i = 0; i < a->card->state.n; i++) {
+        const struct mig_instance *in = &a->card->state.items[i];
+        if (!(mask & (1U << i)) || in->profile != a->kind.profile)
+            continue;
+        unsigned whole = a->card->mig.profiles[in->profile].slices;
+        for (unsigned k = 0; k < in->n_cis; k++)
+            n += in->cis[k].slices == (a->kind.ci_slices ? a->kind.ci_slices : whole);
+    }
+    return n;
+}
+
+/* The layout of these instances and the new partitions; those of the kind that are given up come
+ * again. True: it can be made now. */
+static bool try_keeping(struct attempt *a, uint32_t mask)
+{
+    unsigned lost = count_kind(a, standing_wants_all(a->card)) - count_kind(a, mask);
+    a->wants = (struct mig_wants){.n = 1, .items = {a->kind}};
+    a->wants.items[0].count += lost;
+    if (a->effort->plans == 0) {
+        a->effort->cut = true;
+        return false;
+    }
     if (!standing_wants_keep(a->card, mask, &a->wants))
         return false;
+    a->effort->plans--;
     mig_plan(&a->card->mig, &a->card->state, &a->wants, &a->plan);
+    a->effort->cut |= a->plan.verdict == MIG_PLAN_INFEASIBLE && a->plan.undecided;
     return a->plan.verdict == MIG_PLAN_CHANGE;
 }
 
@@ -36,20 +65,44 @@ static uint32_t used_mask(const struct mig_state *s)
     return mask;
 }
 
+static bool are_alike(const struct mig_instance *a, const struct mig_instance *b)
+{
+    if (a->profile != b->profile || a->n_cis != b->n_cis)
+        return false;
+    for (unsigned k = 0; k < a->n_cis; k++)
+        if (a->cis[k].slices != b->cis[k].slices)
+            return false;
+    return true;
+}
+
+/* Which of the instances that are alike go, the planner chooses: of sets that differ in that alone,
+ * the first is tried. */
+static bool is_first_of_its_like(const struct mig_state *s, uint32_t idle, uint32_t drop)
+{
+    for (unsigned i = 0; i < s->n; i++)
+        for (unsigned k = 0; k < i && drop & (1U << i); k++)
+            if (idle & ~drop & (1U << k) && are_alike(&s->items[i], &s->items[k]))
+                return false;
+    return true;
+}
+
 /* All subsets of the free instances, those that give up fewest first; the one of which the plan destroys
  * fewest, which may be more than it gives up. A card of today has eight instances at most; of more,
  * which only a Device that no agent wrote could show, all or none go. */
-static bool find_smallest(struct attempt *a, const struct mig_wants *asked)
+static bool find_smallest(struct attempt *a)
 {
     uint32_t used = used_mask(&a->card->state);
     uint32_t all = standing_wants_all(a->card);
     uint32_t idle = all & ~used, best = 0;
     int n_idle = __builtin_popcount(idle), least = n_idle + 1;
-    if (n_idle > MAX_IDLE)
-        return try_keeping(a, asked, all) || try_keeping(a, asked, used);
+    if (n_idle > MAX_IDLE) {
+        a->effort->cut = true;
+        return try_keeping(a, all) || try_keeping(a, used);
+    }
     for (int gone = 0; gone <= n_idle && gone < least; gone++)
         for (uint32_t drop = idle;; drop = (drop - 1) & idle) {
-            if (__builtin_popcount(drop) == gone && try_keeping(a, asked, all & ~drop) &&
+            if (__builtin_popcount(drop) == gone &&
+                is_first_of_its_like(&a->card->state, idle, drop) && try_keeping(a, all & ~drop) &&
                 __builtin_popcount(a->plan.destroy) < least) {
                 least = __builtin_popcount(a->plan.destroy);
                 best = drop;
@@ -57,7 +110,7 @@ static bool find_smallest(struct attempt *a, const struct mig_wants *asked)
             if (drop == 0)
                 break;
         }
-    return least <= n_idle && try_keeping(a, asked, all & ~best);
+    return least <= n_idle && try_keeping(a, all & ~best);
 }
 
 static char *layout_text(const struct attempt *a)
@@ -83,50 +136,78 @@ static char *places_text(const struct attempt *a)
 }
 
 /* A whole card has no instances: what its Device says of parts are shares. */
-static bool fix_partition(const struct gpu_card *card, const char *profile, unsigned count,
-                          struct layout_fix *ret)
+static bool fix_partitions(const struct gpu_card *card, const char *profile, unsigned more,
+                           struct fix_effort *effort, struct layout_fix *ret)
 {
     struct mig_wants asked;
-    const struct mig_request request = {profile, count};
+    const struct mig_request request = {profile, more};
     auto_free struct attempt *a = xmalloc(sizeof(*a));
     bool whole = card->mode == GPU_NATIVE;
-    a->card = card;
     if ((card->mode != GPU_MIG && !whole) || (whole && card->n_users) ||
-        mig_resolve(&card->mig, &request, 1, &asked, NULL) < 0 || !find_smallest(a, &asked))
+        mig_resolve(&card->mig, &request, 1, &asked, NULL) < 0)
         return false;
-    *ret = (struct layout_fix){.goes = (unsigned)__builtin_popcount(a->plan.destroy),
-                               .mode = whole,
+    a->card = card;
+    a->kind = asked.items[0];
+    a->effort = effort;
+    if (!find_smallest(a))
+        return false;
+    *ret = (struct layout_fix){.cost = {whole, (unsigned)__builtin_popcount(a->plan.destroy), 1},
                                .layout = layout_text(a),
                                .at = places_text(a)};
     return true;
 }
 
-static bool fix_whole(const struct gpu_card *card, struct layout_fix *ret)
+bool layout_fix_partitions(const struct device_card *from, const struct mig_table *table,
+                           const char *profile, unsigned more, struct fix_effort *effort,
+                           struct layout_fix *ret)
 {
-    if (card->mode != GPU_MIG || card->n_users)
-        return false;
-    *ret = (struct layout_fix){.goes = card->state.n,
-                               .mode = true,
-                               .layout = xstrdup("native"),
-                               .at = xstrdup("")};
-    return true;
-}
-
-bool layout_fix_find(const struct device_card *from, const struct mig_table *table,
-                     const char *profile, unsigned count, struct layout_fix *ret)
-{
-    if (!from->healthy || !from->mig_capable || !table)
+    if (!from->healthy || !from->mig_capable)
         return false;
     auto_free struct gpu_card *card = xmalloc(sizeof(*card));
     status_card_read(from, table, card);
-    bool found = profile ? fix_partition(card, profile, count, ret) : fix_whole(card, ret);
+    bool found = fix_partitions(card, profile, more, effort, ret);
     gpu_card_done(card);
     return found;
 }
 
-bool layout_fix_is_less(const struct layout_fix *a, const struct layout_fix *b)
+/* --- A whole want --- */
+
+static unsigned count_destroyed(const struct card_steps *s)
 {
-    return a->mode != b->mode ? b->mode : a->goes < b->goes;
+    unsigned n = 0;
+    for (unsigned i = 0; i < s->n; i++)
+        n += s->items[i].kind == CARD_GI_DESTROY || s->items[i].kind == CARD_SLICE_DESTROY;
+    return n;
+}
+
+static char *slices_text(const struct card_steps *s)
+{
+    auto_sb struct sb b = SB_INIT(TEXT_BYTES);
+    for (unsigned i = 0; i < s->n; i++)
+        if (s->items[i].kind == CARD_SLICE_CREATE)
+            sb_addf(&b, "%s%s", b.len ? ", " : "", s->items[i].slice.alias);
+    return sb_take(&b);
+}
+
+bool layout_fix_want(const struct device_card *from, const struct mig_table *table,
+                     const struct device_want *want, const char *layout, struct layout_fix *ret)
+{
+    struct card_wish wish;
+    auto_free struct gpu_card *card = xmalloc(sizeof(*card));
+    auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
+    status_card_read(from, table, card);
+    bool found = card_wish_of(card, want, &wish, /* e= */ NULL) == 0;
+    if (found) {
+        card_plan(card, &wish, plan);
+        found = plan->verdict == CARD_CHANGE;
+    }
+    if (found)
+        *ret = (struct layout_fix){.cost = {(int)card->mode != want->mode,
+                                            count_destroyed(&plan->steps), 1},
+                                   .layout = xstrdup(layout),
+                                   .at = slices_text(&plan->steps)};
+    gpu_card_done(card);
+    return found;
 }
 
 void layout_fix_done(struct layout_fix *f)
@@ -134,4 +215,18 @@ void layout_fix_done(struct layout_fix *f)
     free(f->layout);
     free(f->at);
     *f = (struct layout_fix){0};
+}
+
+/* --- Prices --- */
+
+bool fix_cost_is_less(const struct fix_cost *a, const struct fix_cost *b)
+{
+    if (a->modes != b->modes)
+        return a->modes < b->modes;
+    return a->goes != b->goes ? a->goes < b->goes : a->cards < b->cards;
+}
+
+struct fix_cost fix_cost_sum(const struct fix_cost *a, const struct fix_cost *b)
+{
+    return (struct fix_cost){a->modes + b->modes, a->goes + b->goes, a->cards + b->cards};
 }

@@ -7,11 +7,8 @@
 #include "base/quantity.h"
 #include "base/xalloc.h"
 
-#include "partition/mig_name.h"
-#include "partition/model.h"
-#include "partition/vendor.h"
-
-enum { MAX_REQUEST = 16 };
+/* Questions to the planner. */
+enum { MAX_PLANS = 500000 };
 
 /* --- What is read --- */
 
@@ -60,74 +57,46 @@ void why_add_pod(struct why *y, const json_t *pod)
 
 /* --- The smallest change --- */
 
-/* The partition that the resource means ("nvidia.com/mig-1g.10gb"). buf: MIG_NAME_BYTES. */
-static bool partition_of(const char *resource, char *buf)
+void why_init(struct why *y, const char *resource, int64_t count)
 {
-    struct mig_name name;
-    for (const struct vendor *v = vendors; v->name; v++) {
-        size_t len = v->part ? strlen(v->part) : 0;
-        if (!len || strncmp(resource, v->part, len) != 0 ||
-            mig_name_parse_label(resource + len, &name, NULL) < 0)
-            continue;
-        (void)mig_name_format(&name, buf);
-        return true;
-    }
-    return false;
+    *y = (struct why){.resource = resource, .count = count, .effort = {.plans = MAX_PLANS}};
 }
 
-static bool is_whole_card(const char *resource, const char *vendor)
+static int64_t free_of(const struct why_node *n)
 {
-    const struct vendor *v = vendor ? vendor_find(vendor) : NULL;
-    return v && strcmp(resource, v->card) == 0;
+    return n->taken < n->offered ? n->offered - n->taken : 0;
 }
 
-static void take_fix(struct why_fix *to, const char *node, const struct device_card *card,
-                     const struct device_want *want, struct layout_fix *layout_take)
+static void take_fix(struct why *y, const char *node, struct node_fix *fix_take)
 {
-    if (to->evident && !layout_fix_is_less(layout_take, &to->layout)) {
-        layout_fix_done(layout_take);
+    if (y->fix_node && !fix_cost_is_less(&fix_take->cost, &y->fix.cost)) {
+        node_fix_done(fix_take);
         return;
     }
-    layout_fix_done(&to->layout);
-    to->evident = true;
-    to->layout = *layout_take;
-    xstr_set(&to->node, node);
-    free(to->card);
-    to->card = xasprintf("%s GPU %lld", vendor_title(card->vendor), (long long)card->index);
-    xstr_set(&to->source, want && want->has_source ? want->source.name : NULL);
-}
-
-static void try_card(struct why *y, const char *node, const struct device_status *st,
-                     const struct device_card *card, const struct device_want *want)
-{
-    char profile[MIG_NAME_BYTES];
-    struct layout_fix layout;
-    bool part = partition_of(y->resource, profile);
-    const struct device_model *m = card->model ? device_status_model(st, card->model) : NULL;
-    auto_free struct mig_table *t = xmalloc(sizeof(*t));
-    if (!m || !m->n_mig_profiles || model_to_table(m, t, NULL) < 0)
-        return;
-    if (!part && (y->count != 1 || !is_whole_card(y->resource, card->vendor)))
-        return;
-    if (layout_fix_find(card, t, part ? profile : NULL, (unsigned)y->count, &layout))
-        take_fix(&y->fix, node, card, want, &layout);
+    node_fix_done(&y->fix);
+    y->fix = *fix_take;
+    xstr_set(&y->fix_node, node);
 }
 
 void why_add_device(struct why *y, const char *node, const struct device_status *st,
                     const struct device_spec *spec)
 {
+    struct node_fix fix;
     const struct why_node *n = node_of(y, node);
-    if (!n || n->refusal || y->count > MAX_REQUEST)
+    int64_t more = n ? y->count - free_of(n) : 0;
+    if (!n || n->refusal || more <= 0 || !node_fix_can_give(y->resource))
         return;
     y->n_tried += st->n_devices;
-    for (size_t i = 0; i < st->n_devices; i++)
-        try_card(y, node, st, &st->devices[i], device_spec_want(spec, st->devices[i].uuid));
+    if (more > NODE_FIX_MAX)
+        y->effort.cut = true;
+    else if (node_fix_find(st, spec, y->resource, (unsigned)more, &y->effort, &fix))
+        take_fix(y, node, &fix);
 }
 
 bool why_has_room(const struct why *y)
 {
     for (size_t i = 0; i < y->n_nodes; i++)
-        if (!y->nodes[i].refusal && y->nodes[i].offered - y->nodes[i].taken >= y->count)
+        if (!y->nodes[i].refusal && free_of(&y->nodes[i]) >= y->count)
             return true;
     return false;
 }
@@ -143,9 +112,7 @@ void why_done(struct why *y)
         free(n->refusal);
     }
     free(y->nodes);
-    free(y->fix.node);
-    free(y->fix.card);
-    free(y->fix.source);
-    layout_fix_done(&y->fix.layout);
+    free(y->fix_node);
+    node_fix_done(&y->fix);
     *y = (struct why){0};
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "kubectl/layout_fix.h"
+#include "kubectl/node_fix.h"
 #include "kubectl/pod_wish.h"
 #include "kubectl/screen.h"
 
@@ -17,21 +17,19 @@ struct why_node {
     size_t n_holders;
 };
 
-/* The card whose change costs least. */
-struct why_fix {
-    char *node, *card, *source; /* source: of the card's present want; NULL: none */
-    bool evident;               /* there is one */
-    struct layout_fix layout;
-};
-
 struct why {
     const char *resource; /* borrowed */
     int64_t count;
     struct why_node *nodes;
     size_t n_nodes;
     size_t n_tried; /* cards whose layout could be changed for it */
-    struct why_fix fix;
+    char *fix_node; /* the node whose change costs least; NULL: there is none */
+    struct node_fix fix;
+    struct fix_effort effort;
 };
+
+/* Borrows the resource. */
+void why_init(struct why *y, const char *resource, int64_t count);
 
 /* First the nodes, then the pods, then the Devices. A pod counts on the node that it is bound to,
  * until it has ended. */

@@ -57,30 +57,58 @@ static void add_node(const struct why_node *n, const struct screen *s, struct sb
 
 static char *price(const struct layout_fix *f)
 {
-    auto_free char *goes = f->goes == 0
-                               ? xstrdup("nothing that stands goes")
-                               : xasprintf("%u part%s that nobody uses go%s", f->goes,
-                                           f->goes == 1 ? "" : "s", f->goes == 1 ? "es" : "");
-    return xasprintf("%s%s", goes, f->mode ? ", and the card's mode changes" : "");
+    unsigned n = f->cost.goes;
+    auto_free char *goes = n == 0 ? xstrdup("nothing that stands goes")
+                                  : xasprintf("%u part%s that nobody uses go%s", n,
+                                              n == 1 ? "" : "s", n == 1 ? "es" : "");
+    return xasprintf("%s%s", goes, f->cost.modes ? ", and the card's mode changes" : "");
+}
+
+/* What becomes of a card that was named. */
+static void add_layout(const struct card_fix *c, const struct screen *s, struct sb *b)
+{
+    const struct layout_fix *f = &c->layout;
+    auto_free char *source = safe_text(c->source);
+    auto_free char *costs = price(f);
+    if (c->source)
+        sb_addf(b, ", which %s governs,", source);
+    sb_addf(b, " as\n    ");
+    screen_paint(s, b, INK_GOOD, f->layout);
+    const char *are = strchr(f->at, ',') ? " are made; " : " is made; ";
+    sb_addf(b, "\n  %s%s%s.\n", f->at, *f->at ? are : "", costs);
+}
+
+/* Of what nothing was found for. */
+static void add_no_fix(const struct why *y, struct sb *b)
+{
+    if (y->count == 1)
+        sb_add(b, "No change of one card's layout gives it one");
+    else
+        sb_addf(b, "No change of one node's cards gives it all %lld", (long long)y->count);
+    sb_add(b, " without a pod that has to go");
+    sb_add(b, y->effort.cut ? ", among those that were looked at: there are more.\n" : ".\n");
 }
 
 static void add_fix(const struct why *y, const struct screen *s, struct sb *b)
 {
-    const struct why_fix *f = &y->fix;
-    if (!f->evident && y->n_tried)
-        sb_add(b, "No change of one card's layout gives it one without a pod that has to go.\n");
-    if (!f->evident)
+    const struct node_fix *f = &y->fix;
+    auto_free char *node = safe_text(y->fix_node);
+    if (!y->fix_node) {
+        if (y->n_tried)
+            add_no_fix(y, b);
         return;
-    auto_free char *node = safe_text(f->node);
-    auto_free char *source = safe_text(f->source);
-    auto_free char *costs = price(&f->layout);
-    sb_addf(b, "The smallest change: %s of node %s", f->card, node);
-    if (f->source)
-        sb_addf(b, ", which %s governs,", source);
-    sb_addf(b, " as\n    ");
-    screen_paint(s, b, INK_GOOD, f->layout.layout);
-    const char *are = strchr(f->layout.at, ',') ? " are made; " : " is made; ";
-    sb_addf(b, "\n  %s%s%s.\n", f->layout.at, *f->layout.at ? are : "", costs);
+    }
+    sb_add(b, y->effort.cut ? "The smallest change of those that were looked at (there are more): "
+                            : "The smallest change: ");
+    if (f->n == 1)
+        sb_addf(b, "%s of node %s", f->cards[0].card, node);
+    else
+        sb_addf(b, "%zu cards of node %s\n", f->n, node);
+    for (size_t i = 0; i < f->n; i++) {
+        if (f->n > 1)
+            sb_addf(b, "  %s", f->cards[i].card);
+        add_layout(&f->cards[i], s, b);
+    }
 }
 
 void why_text(const struct why *y, const struct screen *s, struct sb *ret)
@@ -108,6 +136,21 @@ static json_t *node_json(const struct why_node *n)
     return o;
 }
 
+static json_t *fix_json(const struct why *y)
+{
+    json_t *cards = json_array();
+    for (size_t i = 0; i < y->fix.n; i++) {
+        const struct card_fix *c = &y->fix.cards[i];
+        const struct layout_fix *f = &c->layout;
+        (void)json_array_append_new(cards,
+                                    json_pack("{s:s, s:s*, s:s, s:s, s:i, s:b}", "card", c->card,
+                                              "source", c->source, "layout", f->layout, "makes",
+                                              f->at, "goes", (int)f->cost.goes, "modeChanges",
+                                              f->cost.modes > 0));
+    }
+    return json_pack("{s:s, s:o}", "node", y->fix_node, "cards", cards);
+}
+
 json_t *why_json(const struct why *y)
 {
     auto_free char *words = verdict(y);
@@ -116,12 +159,9 @@ json_t *why_json(const struct why *y)
         (void)json_array_append_new(nodes, node_json(&y->nodes[i]));
     json_t *o = json_pack("{s:s, s:I, s:s, s:o}", "resource", y->resource, "count",
                           (json_int_t)y->count, "verdict", words, "nodes", nodes);
-    const struct why_fix *f = &y->fix;
-    if (f->evident && !why_has_room(y))
-        (void)json_object_set_new(o, "change",
-                                  json_pack("{s:s, s:s, s:s*, s:s, s:s, s:i, s:b}", "node", f->node,
-                                            "card", f->card, "source", f->source, "layout",
-                                            f->layout.layout, "makes", f->layout.at, "goes",
-                                            (int)f->layout.goes, "modeChanges", f->layout.mode));
+    if (y->fix_node && !why_has_room(y))
+        (void)json_object_set_new(o, "change", fix_json(y));
+    if (y->effort.cut && !why_has_room(y))
+        (void)json_object_set_new(o, "incomplete", json_true());
     return o;
 }

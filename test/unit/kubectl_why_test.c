@@ -141,6 +141,81 @@ Test(why, a_whole_card_may_be_made_of_one_that_nobody_uses)
                     "  1 part that nobody uses goes, and the card's mode changes.\n");
 }
 
+Test(why, what_is_free_on_a_node_counts_for_what_it_asks_for_together)
+{
+    desk_node("n1", 1);
+    desk_cut("n1", 0, "2g.20gb@0 3g.40gb@4=ml/a");
+    offer("n1", TWO_G ": '1'");
+    desk_pod("p", NULL, ASKS(TWO_G, 2));
+    desk_expect_why("ns/p asks for 2 nvidia.com/mig-2g.20gb\n"
+                    "No node that the pod may have has 2 free of nvidia.com/mig-2g.20gb.\n"
+                    "  n1  offers 1, 1 free\n"
+                    "The smallest change: NVIDIA GPU 0 of node n1 as\n"
+                    "    2g.20gb: 2, 3g.40gb: 1\n"
+                    "  2g.20gb@2 is made; nothing that stands goes.\n");
+}
+
+Test(why, several_partitions_may_come_from_several_cards)
+{
+    desk_node("n1", 3);
+    desk_cut("n1", 0, "3g.40gb@0=ml/a");
+    desk_cut("n1", 1, "3g.40gb@0=ml/b 1g.10gb@4 1g.10gb@5");
+    desk_pod("p", NULL, ASKS("nvidia.com/mig-3g.40gb", 2));
+    desk_expect_why("ns/p asks for 2 nvidia.com/mig-3g.40gb\n"
+                    "No node offers nvidia.com/mig-3g.40gb.\n"
+                    "  n1  offers none\n"
+                    "The smallest change: 2 cards of node n1\n"
+                    "  NVIDIA GPU 0 as\n"
+                    "    3g.40gb: 2\n"
+                    "  3g.40gb@4 is made; nothing that stands goes.\n"
+                    "  NVIDIA GPU 1 as\n"
+                    "    3g.40gb: 2\n"
+                    "  3g.40gb@4 is made; 2 parts that nobody uses go.\n");
+}
+
+Test(why, several_whole_cards_are_made_of_those_that_nobody_uses)
+{
+    desk_node("n1", 3);
+    desk_node("n2", 1);
+    desk_cut("n1", 0, "1g.10gb@0=ml/a");
+    desk_cut("n1", 1, "1g.10gb@0");
+    desk_cut("n1", 2, "");
+    desk_pod("p", NULL, ASKS("nvidia.com/gpu", 2));
+    desk_expect_why("ns/p asks for 2 nvidia.com/gpu\n"
+                    "No node offers nvidia.com/gpu.\n"
+                    "  n1  offers none\n"
+                    "  n2  offers none\n"
+                    "The smallest change: 2 cards of node n1\n"
+                    "  NVIDIA GPU 1 as\n"
+                    "    native\n"
+                    "  1 part that nobody uses goes, and the card's mode changes.\n"
+                    "  NVIDIA GPU 2 as\n"
+                    "    native\n"
+                    "  nothing that stands goes, and the card's mode changes.\n");
+}
+
+Test(why, what_no_node_can_give_together_is_said)
+{
+    desk_node("n1", 1);
+    desk_node("n2", 1);
+    desk_pod("p", NULL, ASKS("nvidia.com/mig-7g.80gb", 2));
+    desk_expect_why("ns/p asks for 2 nvidia.com/mig-7g.80gb\n"
+                    "No node offers nvidia.com/mig-7g.80gb.\n"
+                    "  n1  offers none\n"
+                    "  n2  offers none\n"
+                    "No change of one node's cards gives it all 2 without a pod that has to go.\n");
+}
+
+Test(why, more_than_is_looked_for_is_said)
+{
+    desk_node("n1", 1);
+    desk_pod("p", NULL, ASKS(TWO_G, 129));
+    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
+    cr_expect(strstr(a.out, "No change of one node's cards gives it all 129 without a pod that has "
+                            "to go, among those that were looked at: there are more.\n"),
+              "got:\n%s", a.out);
+}
+
 Test(why, nothing_in_use_is_ever_given_up)
 {
     desk_node("n1", 1);
@@ -216,7 +291,10 @@ Test(why, json_has_the_change)
     auto_desk_answer struct desk_answer a = desk_why(OUTPUT_JSON, "p");
     auto_json json_t *doc = json_loads(a.out, 0, NULL);
     const json_t *one = json_array_get(JX_AT(doc, "resources"), 0);
-    cr_expect_str_eq(JX_STR_AT(one, "change", "layout"), "2g.20gb: 1");
-    cr_expect_str_eq(JX_STR_AT(one, "change", "makes"), "2g.20gb@4");
-    cr_expect(json_is_true(JX_AT(one, "change", "modeChanges")));
+    const json_t *card = json_array_get(JX_AT(one, "change", "cards"), 0);
+    cr_expect_str_eq(JX_STR_AT(one, "change", "node"), "n1");
+    cr_expect_str_eq(JX_STR_AT(card, "layout"), "2g.20gb: 1");
+    cr_expect_str_eq(JX_STR_AT(card, "makes"), "2g.20gb@4");
+    cr_expect(json_is_true(JX_AT(card, "modeChanges")));
+    cr_expect_null(JX_AT(one, "incomplete"));
 }
