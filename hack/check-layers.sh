@@ -21,7 +21,8 @@ cd "$(dirname "$0")/.."
 declare -A may_include=(
     # It asks the controller's, the agent's and the scheduler's planners, and has none of its own.
     [kubectl/main.c]="kubectl kubeclient base"
-    [kubectl]="scheduler reconcilers reconcilers/records nodeagent/change nodeagent/gpu nodeagent/commands/layout_check.h nodeagent/commands/layout_documents.h service
+    [kubectl]="scheduler reconcilers reconcilers/records nodeagent/change nodeagent/gpu nodeagent/commands/layout_check.h nodeagent/commands/layout_documents.h nodeagent/slots/slot_place.h
+        nodeagent/slots/slot_wish.h service
         kubeclient partition api base"
 
     [scheduler/main.c]="scheduler controller service kubeclient interop partition api base"

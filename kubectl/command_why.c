@@ -17,6 +17,7 @@ struct question {
     struct pod_wish wish;
     struct why *whys;
     struct share_why shares;
+    struct slot_ask slots;
     char *notes[2];
     size_t n_notes;
 };
@@ -29,6 +30,7 @@ static void question_done(struct question *q)
         free(q->notes[i]);
     free(q->whys);
     share_why_done(&q->shares);
+    slot_ask_done(&q->slots);
     pod_wish_done(&q->wish);
     json_decref(q->pod);
 }
@@ -125,11 +127,19 @@ static char *settled(const struct question *q)
         return xasprintf("kube-scheduler is not asked before its scheduling gate %s is gone",
                          gate ? gate : "");
     }
-    if (q->shares.invalid)
-        return xasprintf("what it asks for cannot be: %s", q->shares.invalid);
+    const char *invalid = q->shares.invalid ? q->shares.invalid : q->slots.invalid;
+    if (invalid)
+        return xasprintf("what it asks for cannot be: %s", invalid);
     if (q->wish.n == 0 && !q->wish.shares)
         return xstrdup("it asks for no GPU, under none of the names that Cleave offers");
     return NULL;
+}
+
+static void add_slices(const struct why *y, struct sb *b)
+{
+    auto_free char *words = safe_text(y->slots ? y->slots->words : NULL);
+    if (y->slots)
+        sb_addf(b, " (%s)", words);
 }
 
 static void add_heading(const struct question *q, const char *name, const char *why_not,
@@ -149,6 +159,7 @@ static void add_heading(const struct question *q, const char *name, const char *
     for (size_t i = 0; !q->wish.shares && i < q->wish.n; i++) {
         auto_free char *resource = safe_text(q->wish.resources[i].name);
         sb_addf(b, "%s %lld %s", i ? "," : "", (long long)q->wish.resources[i].count, resource);
+        add_slices(&q->whys[i], b);
     }
     sb_add_char(b, '\n');
     if (*words)
@@ -183,7 +194,7 @@ static void open_whys(struct question *q)
 {
     q->whys = xcalloc(q->wish.n, sizeof(*q->whys));
     for (size_t i = 0; i < q->wish.n; i++)
-        why_init(&q->whys[i], q->wish.resources[i].name, q->wish.resources[i].count);
+        why_init(&q->whys[i], q->wish.resources[i].name, q->wish.resources[i].count, &q->slots);
 }
 
 int command_why(const struct command *c, const char *ns, const char *pod)
@@ -201,6 +212,7 @@ int command_why(const struct command *c, const char *ns, const char *pod)
         return command_fail(c->err, c->server, &e);
     auto_free char *name = xasprintf("%s/%s", ns, pod);
     pod_wish_read(q.pod, &q.wish);
+    slot_ask_read(q.pod, &q.slots);
     open_whys(&q);
     auto_free char *why_not = settled(&q);
     if (!why_not && read_cluster(&q, &e) < 0)

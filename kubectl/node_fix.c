@@ -6,6 +6,7 @@
 
 #include "base/xalloc.h"
 
+#include "kubectl/slice_fix.h"
 #include "partition/mig_name.h"
 #include "partition/model.h"
 #include "partition/vendor.h"
@@ -39,7 +40,7 @@ bool node_fix_can_give(const char *resource)
     for (const struct vendor *v = vendors; v->name; v++)
         if (is_whole_card(resource, v->name))
             return true;
-    return partition_of(resource, profile);
+    return partition_of(resource, profile) || slice_fix_kind(resource);
 }
 
 /* The changes of one card: items[i] gives i + 1 more, each for the least that it takes. */
@@ -62,8 +63,17 @@ static void add_partitions(const struct device_card *card, const struct mig_tabl
         ret->n++;
 }
 
-static void find_options(const struct device_status *st, const struct device_card *card,
-                         const struct card_ask *ask, struct options *ret)
+static void add_slices(const struct device_card *card, const struct device_spec *spec,
+                       const char *kind, const struct card_ask *ask, struct options *ret)
+{
+    while (ret->n < ask->more &&
+           slice_fix_find(card, spec, kind, ret->n + 1, ask->effort, &ret->items[ret->n]))
+        ret->n++;
+}
+
+static void find_options(const struct device_status *st, const struct device_spec *spec,
+                         const struct device_card *card, const struct card_ask *ask,
+                         struct options *ret)
 {
     char profile[MIG_NAME_BYTES];
     const struct device_want whole = {.mode = API_MODE_NATIVE};
@@ -76,6 +86,8 @@ static void find_options(const struct device_status *st, const struct device_car
                  layout_fix_want(card, has_mig ? t : NULL, &whole, "native", &ret->items[0]);
     else if (has_mig && partition_of(ask->resource, profile))
         add_partitions(card, t, profile, ask, ret);
+    else if (slice_fix_kind(ask->resource))
+        add_slices(card, spec, slice_fix_kind(ask->resource), ask, ret);
 }
 
 static void options_done(struct options *o)
@@ -141,15 +153,22 @@ static void add_card(struct search *s, size_t card)
         }
 }
 
-static void take_card(struct search *s, size_t i, unsigned gives, const struct device_want *want,
+void node_fix_add(struct node_fix *f, const struct device_card *card,
+                  const struct device_want *want, const struct layout_fix *layout_take)
+{
+    struct card_fix *to = XPUSH(f->cards, f->n);
+    to->card = xasprintf("%s GPU %lld", vendor_title(card->vendor), (long long)card->index);
+    to->source = xstrdup(want && want->has_source ? want->source.name : NULL);
+    to->layout = *layout_take;
+}
+
+static void take_card(struct search *s, size_t i, unsigned gives, const struct device_spec *spec,
                       struct node_fix *ret)
 {
     const struct device_card *card = &s->st->devices[i];
-    struct card_fix *to = XPUSH(ret->cards, ret->n);
-    to->card = xasprintf("%s GPU %lld", vendor_title(card->vendor), (long long)card->index);
-    to->source = xstrdup(want && want->has_source ? want->source.name : NULL);
-    to->layout = s->options[i].items[gives - 1];
-    s->options[i].items[gives - 1] = (struct layout_fix){0};
+    struct layout_fix *layout = &s->options[i].items[gives - 1];
+    node_fix_add(ret, card, device_spec_want(spec, card->uuid), layout);
+    *layout = (struct layout_fix){0};
 }
 
 static void take_all(struct search *s, const struct device_spec *spec, struct node_fix *ret)
@@ -159,7 +178,7 @@ static void take_all(struct search *s, const struct device_spec *spec, struct no
     for (size_t i = s->st->n_devices; i-- > 0;) {
         unsigned gives = *taken_of(s, i, sum);
         if (gives)
-            take_card(s, i, gives, device_spec_want(spec, s->st->devices[i].uuid), ret);
+            take_card(s, i, gives, spec, ret);
         sum -= gives;
     }
     assert(sum == 0);
@@ -179,7 +198,7 @@ bool node_fix_find(const struct device_status *st, const struct device_spec *spe
     assert(more > 0 && more <= NODE_FIX_MAX);
     search_init(&s, st, more);
     for (size_t i = 0; i < st->n_devices; i++) {
-        find_options(st, &st->devices[i], &ask, &s.options[i]);
+        find_options(st, spec, &st->devices[i], &ask, &s.options[i]);
         add_card(&s, i);
     }
     bool found = s.least[more].there;

@@ -22,11 +22,15 @@ struct node_fix {
     size_t n;
 };
 
-/* True for a resource of which a change of layout can give more: partitions, and whole cards. */
+/* True for a resource of which a change of layout can give more: partitions, slices of a
+ * layout, and whole cards. */
 bool node_fix_can_give(const char *resource);
 /* spec NULL: it cannot be read. more: 1 to NODE_FIX_MAX. False: no change that can be made now, and
  * touches nothing in use, gives them; *ret is set where true is returned. */
 bool node_fix_find(const struct device_status *st, const struct device_spec *spec,
                    const char *resource, unsigned more, struct fix_effort *effort,
                    struct node_fix *ret);
+/* Appends a card's change. want: the card's present one, or NULL. */
+void node_fix_add(struct node_fix *f, const struct device_card *card,
+                  const struct device_want *want, const struct layout_fix *layout_take);
 void node_fix_done(struct node_fix *f);

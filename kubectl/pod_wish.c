@@ -8,6 +8,7 @@
 #include "base/xalloc.h"
 
 #include "api/share_request.h"
+#include "nodeagent/slots/slot_wish.h"
 #include "partition/vendor.h"
 #include "reconcilers/records/node_record.h"
 
@@ -59,6 +60,12 @@ static bool is_share_word(const char *name)
     return false;
 }
 
+/* How large a slice is that the pod asks for (nodeagent/slots/slot_wish.h): no Node counts it. */
+static bool is_slice_word(const char *name)
+{
+    return strcmp(name, SLOT_COMPUTE) == 0 || strcmp(name, SLOT_MEMORY) == 0;
+}
+
 static void add_container(struct pod_wish *w, const json_t *container, bool alone)
 {
     const char *name;
@@ -67,7 +74,7 @@ static void add_container(struct pod_wish *w, const json_t *container, bool alon
         int64_t amount = amount_of(value);
         bool is_share = is_share_word(name);
         w->shares |= is_share;
-        if (is_share || !vendor_owns(name) || amount <= 0)
+        if (is_share || is_slice_word(name) || !vendor_owns(name) || amount <= 0)
             continue;
         struct wish_resource *r = resource_of(w, name);
         if (!alone)

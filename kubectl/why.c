@@ -57,9 +57,13 @@ void why_add_pod(struct why *y, const json_t *pod)
 
 /* --- The smallest change --- */
 
-void why_init(struct why *y, const char *resource, int64_t count)
+void why_init(struct why *y, const char *resource, int64_t count, const struct slot_ask *slots)
 {
-    *y = (struct why){.resource = resource, .count = count, .effort = {.plans = MAX_PLANS}};
+    bool of_slots = strcmp(resource, SLOT_RESOURCE) == 0 && slots->n > 0;
+    *y = (struct why){.resource = resource,
+                      .count = count,
+                      .slots = of_slots ? slots : NULL,
+                      .effort = {.plans = MAX_PLANS}};
 }
 
 static int64_t free_of(const struct why_node *n)
@@ -78,25 +82,42 @@ static void take_fix(struct why *y, const char *node, struct node_fix *fix_take)
     xstr_set(&y->fix_node, node);
 }
 
+static bool find_fix(struct why *y, int64_t more, const struct device_status *st,
+                     const struct device_spec *spec, struct node_fix *ret)
+{
+    if (y->slots)
+        return slot_ask_fix(y->slots, st, spec, more, &y->effort, ret);
+    if (more <= NODE_FIX_MAX)
+        return node_fix_find(st, spec, y->resource, (unsigned)more, &y->effort, ret);
+    y->effort.cut = true;
+    return false;
+}
+
 void why_add_device(struct why *y, const char *node, const struct device_status *st,
                     const struct device_spec *spec)
 {
     struct node_fix fix;
-    const struct why_node *n = node_of(y, node);
-    int64_t more = n ? y->count - free_of(n) : 0;
-    if (!n || n->refusal || more <= 0 || !node_fix_can_give(y->resource))
+    struct why_node *n = node_of(y, node);
+    if (!n)
+        return;
+    if (y->slots && n->offered)
+        n->misfit = slot_ask_misfit(y->slots, st, spec);
+    if (n->refusal || why_node_has_room(y, n) || (!y->slots && !node_fix_can_give(y->resource)))
         return;
     y->n_tried += st->n_devices;
-    if (more > NODE_FIX_MAX)
-        y->effort.cut = true;
-    else if (node_fix_find(st, spec, y->resource, (unsigned)more, &y->effort, &fix))
+    if (find_fix(y, y->count - free_of(n), st, spec, &fix))
         take_fix(y, node, &fix);
+}
+
+bool why_node_has_room(const struct why *y, const struct why_node *n)
+{
+    return free_of(n) >= y->count && !n->misfit;
 }
 
 bool why_has_room(const struct why *y)
 {
     for (size_t i = 0; i < y->n_nodes; i++)
-        if (!y->nodes[i].refusal && free_of(&y->nodes[i]) >= y->count)
+        if (!y->nodes[i].refusal && why_node_has_room(y, &y->nodes[i]))
             return true;
     return false;
 }
@@ -110,6 +131,7 @@ void why_done(struct why *y)
         free(n->holders);
         free(n->name);
         free(n->refusal);
+        free(n->misfit);
     }
     free(y->nodes);
     free(y->fix_node);

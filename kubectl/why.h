@@ -4,6 +4,7 @@
 #include "kubectl/node_fix.h"
 #include "kubectl/pod_wish.h"
 #include "kubectl/screen.h"
+#include "kubectl/slot_ask.h"
 
 /*
  * Why a pod gets none of one resource: node by node what is offered, what others have of it, and
@@ -12,6 +13,8 @@
 
 struct why_node {
     char *name, *refusal; /* refusal NULL: the pod may have it */
+    char *
+        misfit; /* why its cards have no room for the pod's slices; NULL: they have, or need none */
     int64_t offered, taken;
     char **holders; /* "namespace/name" of pods that have some of it */
     size_t n_holders;
@@ -20,6 +23,7 @@ struct why_node {
 struct why {
     const char *resource; /* borrowed */
     int64_t count;
+    const struct slot_ask *slots; /* borrowed; NULL: the resource's number says all */
     struct why_node *nodes;
     size_t n_nodes;
     size_t n_tried; /* cards whose layout could be changed for it */
@@ -28,8 +32,8 @@ struct why {
     struct fix_effort effort;
 };
 
-/* Borrows the resource. */
-void why_init(struct why *y, const char *resource, int64_t count);
+/* Borrows all. slots: what the pod says of its slices; used where the resource is their slots. */
+void why_init(struct why *y, const char *resource, int64_t count, const struct slot_ask *slots);
 
 /* First the nodes, then the pods, then the Devices. A pod counts on the node that it is bound to,
  * until it has ended. */
@@ -38,6 +42,8 @@ void why_add_pod(struct why *y, const json_t *pod);
 /* spec NULL: it cannot be read. */
 void why_add_device(struct why *y, const char *node, const struct device_status *st,
                     const struct device_spec *spec);
+/* True when the node has enough of it. */
+bool why_node_has_room(const struct why *y, const struct why_node *n);
 /* True when a node that the pod may have has enough of it. */
 bool why_has_room(const struct why *y);
 /* Appends it for a person. */

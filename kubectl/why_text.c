@@ -16,14 +16,18 @@ static char *verdict(const struct why *y)
 {
     bool offered = false;
     bool usable = false;
+    bool misfits = false;
     for (size_t i = 0; i < y->n_nodes; i++) {
         offered |= y->nodes[i].offered > 0;
         usable |= y->nodes[i].offered > 0 && !y->nodes[i].refusal;
+        misfits |= y->nodes[i].misfit && !y->nodes[i].refusal;
     }
     if (!offered)
         return xasprintf("No node offers %s.", y->resource);
     if (!usable)
         return xasprintf("No node that the pod may have offers %s.", y->resource);
+    if (!why_has_room(y) && misfits)
+        return xstrdup("No node that the pod may have has room for its slices.");
     if (!why_has_room(y))
         return xasprintf("No node that the pod may have has %lld free of %s.", (long long)y->count,
                          y->resource);
@@ -34,12 +38,17 @@ static void add_node(const struct why_node *n, const struct screen *s, struct sb
 {
     auto_free char *name = safe_text(n->name);
     auto_free char *refusal = safe_text(n->refusal);
+    auto_free char *misfit = safe_text(n->misfit);
     sb_addf(b, "  %s  ", name);
     if (n->offered)
         sb_addf(b, "offers %lld, %lld free", (long long)n->offered,
                 (long long)(n->taken < n->offered ? n->offered - n->taken : 0));
     else
         sb_add(b, "offers none");
+    if (n->misfit) {
+        sb_add(b, "; ");
+        screen_paint(s, b, INK_BUSY, misfit);
+    }
     if (n->refusal) {
         sb_add(b, "; ");
         screen_paint(s, b, INK_BAD, refusal);
@@ -131,6 +140,8 @@ static json_t *node_json(const struct why_node *n)
         (void)json_array_append_new(holders, json_string(n->holders[i]));
     json_t *o = json_pack("{s:s, s:I, s:I, s:o}", "name", n->name, "offered",
                           (json_int_t)n->offered, "taken", (json_int_t)n->taken, "heldBy", holders);
+    if (n->misfit)
+        (void)json_object_set_new(o, "misfit", json_string(n->misfit));
     if (n->refusal)
         (void)json_object_set_new(o, "refusal", json_string(n->refusal));
     return o;
@@ -159,6 +170,8 @@ json_t *why_json(const struct why *y)
         (void)json_array_append_new(nodes, node_json(&y->nodes[i]));
     json_t *o = json_pack("{s:s, s:I, s:s, s:o}", "resource", y->resource, "count",
                           (json_int_t)y->count, "verdict", words, "nodes", nodes);
+    if (y->slots)
+        (void)json_object_set_new(o, "asks", json_string(y->slots->words));
     if (y->fix_node && !why_has_room(y))
         (void)json_object_set_new(o, "change", fix_json(y));
     if (y->effort.cut && !why_has_room(y))

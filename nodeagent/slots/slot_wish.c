@@ -287,8 +287,8 @@ static int from_hami_list(const json_t *list, struct slot_wish *ret, struct err 
     bool has_memory = false;
     int64_t core = 0;
     int64_t memory = 0;
-    TRY(quantity_at(list, "metax-tech.com/vcore", &has_core, &core, e));
-    TRY(quantity_at(list, "metax-tech.com/vmemory", &has_memory, &memory, e));
+    TRY(quantity_at(list, SLOT_COMPUTE, &has_core, &core, e));
+    TRY(quantity_at(list, SLOT_MEMORY, &has_memory, &memory, e));
     if (has_core)
         TRY(take_percent(core, 0, "compute", &ret->compute_percent, e));
     bool bare = memory > 0 && memory < 1 << 20;

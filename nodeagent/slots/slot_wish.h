@@ -23,6 +23,8 @@
  */
 
 #define SLOT_RESOURCE       "metax-tech.com/sgpu"
+#define SLOT_COMPUTE        "metax-tech.com/vcore"
+#define SLOT_MEMORY         "metax-tech.com/vmemory"
 #define SLOT_QOS_ANNOTATION "metax-tech.com/sgpu-qos-policy"
 #define SLOT_ALLOCATED      "metax-tech.com/gpu-devices-allocated"
 

@@ -24,6 +24,6 @@ def wait_true(node, foretold):
         assert {f"{kind}@{start}" for kind, start, _ in node.placements(gpu)} == places(card), f"card {gpu} of {node.name}"
 
 
-def named_layout(change):
-    """The layout that `why` names, as a profile has it."""
-    return {kind: int(count) for kind, count in (word.split(": ") for word in change["layout"].split(", "))}
+def named_layout(card):
+    """The layout that `why` names of a card, as a profile has it."""
+    return {kind: int(count) for kind, count in (word.split(": ") for word in card["layout"].split(", "))}

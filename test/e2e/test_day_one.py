@@ -119,8 +119,9 @@ class Day:
         (told,) = self.asked(f"why {pod}")["resources"]
         assert told["verdict"] == f"No node offers {wanted}."
         change = told["change"]
-        assert (change["node"], change["source"]) == ("n2", "training"), change
-        self.training(named_layout(change))
+        (card,) = change["cards"]
+        assert (change["node"], card["source"]) == ("n2", "training"), change
+        self.training(named_layout(card))
         self.checkout.sh("kubectl apply -f training.yaml")
         self.node.wait_phase(pod, "Running", timeout=120)
         assert self.pods.api.get(self.node.pod_path(pod))["spec"]["nodeName"] == "n2"

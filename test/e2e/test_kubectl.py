@@ -117,10 +117,46 @@ def test_the_change_that_why_names_gives_the_pod_its_partition(rig, kubectl, cle
     told = json.loads(cleave("why", pod, "-o", "json").stdout)["resources"][0]
     change = told["change"]
     assert told["verdict"] == f"No node offers {wanted}."
-    assert (change["node"], change["source"], change["goes"]) == (node.name, f"{rig.id}-p", 0)
-    kubectl.apply(profile_of(rig, named_layout(change)))
+    [card] = change["cards"]
+    assert (change["node"], card["source"], card["goes"]) == (node.name, f"{rig.id}-p", 0)
+    kubectl.apply(profile_of(rig, named_layout(card)))
     wait_for(lambda: node.offers().get(wanted) == 1, 30, node.offers)
     assert f"{wanted} is free" in cleave("why", pod).stdout
+
+
+def test_the_change_for_several_partitions_gives_the_pod_all_of_them(rig, kubectl, cleave):
+    rig.controller()
+    node = rig.node({"h100-80": 2})
+    kubectl.apply(profile_of(rig, {"3g.40gb": 1}))
+    rig.objects.append(f"/apis/gpu.cleave.dev/v1alpha1/gpuprofiles/{rig.id}-p")
+    wanted = "nvidia.com/mig-3g.40gb"
+    wait_for(lambda: node.offers().get(wanted) == 2, 30, node.offers)
+    pod = f"{rig.id}-waits"
+    rig.pod(pod, None, container={"resources": {"limits": {wanted: "4"}}}, nodeSelector={"test": rig.id})
+    told = json.loads(cleave("why", pod, "-o", "json").stdout)["resources"][0]
+    assert told["verdict"] == f"No node that the pod may have has 4 free of {wanted}."
+    layouts = [named_layout(card) for card in told["change"]["cards"]]
+    assert layouts == [{"3g.40gb": 2}, {"3g.40gb": 2}] and "incomplete" not in told
+    kubectl.apply(profile_of(rig, layouts[0]))
+    wait_for(lambda: node.offers().get(wanted) == 4, 30, node.offers)
+    assert f"{wanted} is free" in cleave("why", pod).stdout
+
+
+def test_the_change_that_why_names_gives_the_pod_room_for_its_slice(rig, kubectl, cleave):
+    rig.controller()
+    node = rig.node({"c500": 2}, slots=True)
+    slot = "metax-tech.com/sgpu"
+    pod = f"{rig.id}-waits"
+    asks = {slot: "1", "metax-tech.com/vmemory": "40", "metax-tech.com/vcore": "20"}
+    wait_for(lambda: node.offers().get("metax-tech.com/gpu") == 2, 30, node.offers)
+    rig.pod(pod, None, container={"resources": {"limits": asks}}, nodeSelector={"test": rig.id})
+    [told] = json.loads(cleave("why", pod, "-o", "json").stdout)["resources"]
+    assert (told["verdict"], told["asks"]) == (f"No node offers {slot}.", "main 40960 MiB, 20 % of its compute")
+    [card] = told["change"]["cards"]
+    assert (told["change"]["node"], card["card"], card["layout"], card["modeChanges"]) == (node.name, "MetaX GPU 0", "sgpu, slices made for pods", True)
+    rig.profile("p", {"selector": {"vendor": "metax", "indices": [0]}, "mode": "sgpu"})
+    wait_for(lambda: node.offers().get(slot) == 16, 30, node.offers)
+    assert f"{slot} is free" in cleave("why", pod).stdout
 
 
 def test_the_doctor_finds_what_is_wrong_and_not_what_was_mended(rig, kubectl, cleave):

@@ -265,6 +265,21 @@ static void add_share(struct device_card *card, const char *word)
     p->slice.compute_percent = strtol(colon + 1, NULL, 10);
 }
 
+/* "alias:mib:percent", with "=ns/pod" where it is used */
+static void add_slice(struct device_card *card, const char *word)
+{
+    char *colon;
+    const char *pod = strchr(word, '=');
+    const char *size = strchr(word, ':') + 1;
+    auto_free char *alias = xstrndup(word, (size_t)(size - 1 - word));
+    struct device_partition *p = add_part(card, alias, pod ? pod + 1 : NULL);
+    p->has_slice = true;
+    p->slice.id = (int64_t)card->n_partitions;
+    p->slice.alias = TAKE(alias);
+    p->slice.memory_mib = strtol(size, &colon, 10);
+    p->slice.compute_percent = strtol(colon + 1, NULL, 10);
+}
+
 static void each_word(const char *words, struct device_card *card,
                       void (*fn)(struct device_card *card, const char *word))
 {
@@ -281,6 +296,33 @@ void desk_cut(const char *node, size_t card, const char *parts)
     status_of(node, &st);
     st.devices[card].mode = API_MODE_MIG;
     each_word(parts, &st.devices[card], add_partition);
+    publish(node, &st);
+}
+
+void desk_metax(const char *node, size_t n_cards)
+{
+    auto_device_status struct device_status st = {0};
+    status_of(node, &st);
+    for (size_t i = 0; i < n_cards; i++)
+        *XPUSH(st.devices, st.n_devices) = (struct device_card){
+            .uuid = xasprintf("GPU-%s-m%zu", node, i),
+            .index = (int64_t)i,
+            .vendor = xstrdup("metax"),
+            .model = xstrdup("MXC500"),
+            .memory_mib = 65536,
+            .healthy = true,
+            .has_sgpu = true,
+            .sgpu = {.memory_mib = 65536, .qos_policy = API_FIXED_SHARE, .timeslice_ms = 10},
+        };
+    publish(node, &st);
+}
+
+void desk_slice(const char *node, size_t card, const char *slices)
+{
+    auto_device_status struct device_status st = {0};
+    status_of(node, &st);
+    st.devices[card].mode = API_MODE_SGPU;
+    each_word(slices, &st.devices[card], add_slice);
     publish(node, &st);
 }
 

@@ -23,6 +23,10 @@ void desk_node(const char *name, size_t n_cards);
 void desk_cut(const char *node, size_t card, const char *parts);
 /* Gives a card in shares: "40960:50=ml/a 8192:10=ml/b", MiB and percent of each. */
 void desk_share(const char *node, size_t card, const char *shares);
+/* Gives the node so many MetaX cards more, whole and unused. */
+void desk_metax(const char *node, size_t n_cards);
+/* Cuts such a card (sGPU): "slot.0:1024:10=ml/a small:2048:20", by alias, with MiB and percent. */
+void desk_slice(const char *node, size_t card, const char *slices);
 /* The pod has the whole card. */
 void desk_hold(const char *node, size_t card, const char *ns, const char *pod);
 /* Its agent says that all cards are as its Device's spec wants them. */
