@@ -94,12 +94,14 @@ static bool find_smallest(struct attempt *a)
     uint32_t used = used_mask(&a->card->state);
     uint32_t all = standing_wants_all(a->card);
     uint32_t idle = all & ~used, best = 0;
+    const struct fix_cost *limit = &a->effort->most;
     int n_idle = __builtin_popcount(idle), least = n_idle + 1;
+    int most = limit->modes == 0 && limit->goes < (unsigned)n_idle ? (int)limit->goes : n_idle;
     if (n_idle > MAX_IDLE) {
         a->effort->cut = true;
         return try_keeping(a, all) || try_keeping(a, used);
     }
-    for (int gone = 0; gone <= n_idle && gone < least; gone++)
+    for (int gone = 0; gone <= most && gone < least; gone++)
         for (uint32_t drop = idle;; drop = (drop - 1) & idle) {
             if (__builtin_popcount(drop) == gone &&
                 is_first_of_its_like(&a->card->state, idle, drop) && try_keeping(a, all & ~drop) &&
@@ -143,7 +145,8 @@ static bool fix_partitions(const struct gpu_card *card, const char *profile, uns
     const struct mig_request request = {profile, more};
     auto_free struct attempt *a = xmalloc(sizeof(*a));
     bool whole = card->mode == GPU_NATIVE;
-    if ((card->mode != GPU_MIG && !whole) || (whole && card->n_users) ||
+    if ((card->mode != GPU_MIG && !whole) ||
+        (whole && (card->n_users || effort->most.modes == 0)) ||
         mig_resolve(&card->mig, &request, 1, &asked, NULL) < 0)
         return false;
     a->card = card;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <limits.h>
+
 #include "api/device.h"
 #include "partition/mig.h"
 
@@ -9,18 +11,20 @@
  * is in use: by the agent's planners (partition/mig.h, nodeagent/change/card_plan.h). Pure.
  */
 
-/* How much a search may do, and whether it did it all. Its owner counts with it over several cards. */
-struct fix_effort {
-    unsigned plans; /* questions to the planner that are left */
-    bool cut;       /* not all that could be was looked at: a smaller change may exist */
-};
-
 /* The price of a change. */
 struct fix_cost {
     unsigned modes; /* cards whose mode changes */
     unsigned goes;  /* parts that would go, none of which is in use */
     unsigned cards; /* that change */
 };
+
+/* How much a search may do, and whether it did it all. Its owner keeps it over several nodes. */
+struct fix_effort {
+    unsigned plans;       /* questions to the planner that are left */
+    bool cut;             /* not all that could be was looked at: a smaller change may exist */
+    struct fix_cost most; /* what does not cost less is not looked for */
+};
+#define FIX_EFFORT(n) ((struct fix_effort){.plans = (n), .most = {UINT_MAX, UINT_MAX, UINT_MAX}})
 
 struct layout_fix {
     struct fix_cost cost;

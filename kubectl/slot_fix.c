@@ -158,7 +158,8 @@ static void choose(struct choice *c, size_t from, size_t n, const struct fix_cos
     for (size_t i = from; n > 0 && i < c->s->st->n_devices && !c->effort->cut; i++) {
         const struct layout_fix *change = &c->s->items[i].change;
         struct fix_cost with = fix_cost_sum(cost, &change->cost);
-        if (!change->layout || (c->cost.cards && !fix_cost_is_less(&with, &c->cost)))
+        const struct fix_cost *least = c->cost.cards ? &c->cost : &c->effort->most;
+        if (!change->layout || !fix_cost_is_less(&with, least))
             continue;
         c->chosen[i] = true;
         choose(c, i + 1, n - 1, &with);

@@ -8,7 +8,7 @@
 #include "base/xalloc.h"
 
 /* Questions to the planner. */
-enum { MAX_PLANS = 500000 };
+enum { MAX_PLANS = 100000 };
 
 /* --- What is read --- */
 
@@ -63,7 +63,7 @@ void why_init(struct why *y, const char *resource, int64_t count, const struct s
     *y = (struct why){.resource = resource,
                       .count = count,
                       .slots = of_slots ? slots : NULL,
-                      .effort = {.plans = MAX_PLANS}};
+                      .effort = FIX_EFFORT(MAX_PLANS)};
 }
 
 static int64_t free_of(const struct why_node *n)
@@ -79,6 +79,7 @@ static void take_fix(struct why *y, const char *node, struct node_fix *fix_take)
     }
     node_fix_done(&y->fix);
     y->fix = *fix_take;
+    y->effort.most = y->fix.cost;
     xstr_set(&y->fix_node, node);
 }
 

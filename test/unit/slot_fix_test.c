@@ -142,7 +142,7 @@ static void compare(const struct trial *t, uint64_t number)
 {
     struct fix_cost best = {0};
     struct node_fix fix = {0};
-    struct fix_effort effort = {.plans = 1000000};
+    struct fix_effort effort = FIX_EFFORT(1000000);
     auto_device_status struct device_status st = {0};
     device_of(t, /* changed= */ 0, &st);
     bool there = best_of(t, &best);
