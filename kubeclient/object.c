@@ -53,18 +53,37 @@ static struct object *from_meta(const struct object_type *type, const json_t *me
     return o;
 }
 
-int object_new(const struct object_type *type, const json_t *obj, struct object **ret,
-               struct err *e)
+static int begin(const struct object_type *type, const json_t *obj, struct object **ret,
+                 struct err *e)
 {
     assert(type);
     const json_t *meta = JX_AT(obj, "metadata");
     if (!*text_or_empty(meta, "name"))
         return err_set(e, ERR_PROTOCOL, "an object without metadata.name");
-    auto_object struct object *o = from_meta(type, meta);
+    *ret = from_meta(type, meta);
+    return 0;
+}
+
+int object_new(const struct object_type *type, const json_t *obj, struct object **ret,
+               struct err *e)
+{
+    auto_object struct object *o = NULL;
+    TRY(begin(type, obj, &o, e));
     if (type->transform)
         TRY(type->transform(obj, &o->payload, e));
     *ret = TAKE(o);
     return 0;
+}
+
+int object_of(const struct object_type *type, const json_t *obj, void *payload_take,
+              struct object **ret, struct err *e)
+{
+    int rc = begin(type, obj, ret, e);
+    if (rc < 0)
+        type->free_payload(payload_take);
+    else
+        (*ret)->payload = payload_take;
+    return rc;
 }
 
 struct object *object_ref(struct object *o)

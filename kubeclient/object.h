@@ -40,6 +40,9 @@ struct object_type {
  * transform's error. Caller owns one reference. */
 int object_new(const struct object_type *type, const json_t *obj, struct object **ret,
                struct err *e) MUST_CHECK;
+/* The same with the record made by the caller: payload_take becomes the object's, or is freed. */
+int object_of(const struct object_type *type, const json_t *obj, void *payload_take,
+              struct object **ret, struct err *e) MUST_CHECK;
 /* Adds a reference; returns its argument. */
 struct object *object_ref(struct object *o);
 /* Drops a reference. NULL allowed; returns NULL. */

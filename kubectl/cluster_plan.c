@@ -91,24 +91,24 @@ static bool is_selected(const struct walk *w, const struct node_view *v)
     return false;
 }
 
-static int plan_device(void *arg, const struct object *device, const json_t *obj, struct err *e)
+static int plan_device(void *arg, const struct found_device *device, struct err *e)
 {
     (void)e;
+    /* Of a status that cannot be read the standing tells. */
+    static const struct device_status unreadable;
+    const struct device_status *st = device->status ? device->status : &unreadable;
     struct walk *w = arg;
     auto_node_view struct node_view v = {0};
-    auto_device_status struct device_status st = {0};
     w->ret->n_devices++;
-    node_view_read(&w->f->caches, object_name(device), &v);
+    node_view_read(&w->f->caches, object_name(device->object), &v);
     if (!v.node)
         return 0; /* its Node is gone */
     bool selected = is_selected(w, &v);
     if (!selected && json_array_size(w->file->configs) == 0)
         return 0;
     auto_node_plan struct node_plan p = {0};
-    if (device_status_decode(obj, &st, /* e= */ NULL) < 0)
-        st = (struct device_status){0}; /* the standing tells of it */
-    plan_pace_add(&w->pace, obj, &st);
-    node_plan_make(&v, &st, &p);
+    plan_pace_add(&w->pace, device->json, st);
+    node_plan_make(&v, st, &p);
     if (!selected && !p.changes)
         return 0;
     for (size_t i = 0; i < w->ret->n_queues; i++)

@@ -55,26 +55,23 @@ static void tell(const struct walk *w, const struct node_cards_view *v, struct t
     ret->text = sb_take(&text);
 }
 
-static int walk_device(void *arg, const struct object *device, const json_t *obj, struct err *e)
+static int walk_device(void *arg, const struct found_device *device, struct err *e)
 {
     (void)e;
     struct walk *w = arg;
-    auto_err struct err why = {0};
-    auto_device_status struct device_status st = {0};
-    const struct object_key key = object_key(device);
+    const struct object_key key = object_key(device->object);
     if (w->only && strcmp(key.name, w->only) != 0)
         return 0;
     auto_object struct object *node = store_get(w->f->caches.nodes, &key);
     const struct node_note *note = node ? object_payload(node) : NULL;
-    struct node_cards_view v = {.name = key.name, .has_node = note};
+    struct node_cards_view v = {.name = key.name,
+                                .has_node = note,
+                                .status = device->status,
+                                .error = device->why};
     if (note) {
         v.cordoned = note->cordoned;
         v.unready = note->unready;
     }
-    if (device_status_decode(obj, &st, &why) < 0)
-        v.error = err_msg(&why);
-    else
-        v.status = &st;
     tell(w, &v, XPUSH(w->told, w->n));
     return 0;
 }

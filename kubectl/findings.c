@@ -83,11 +83,20 @@ struct device_walk {
 static int walk_one(void *arg, const json_t *obj, struct err *e)
 {
     const struct device_walk *w = arg;
+    auto_err struct err why = {0};
+    auto_device_status struct device_status st = {0};
     auto_object struct object *device = NULL;
-    TRY(object_new(&records_device_type, obj, &device, e));
     auto_object struct object *before = NULL;
+    struct found_device found = {.json = obj};
+    if (device_status_decode(obj, &st, &why) < 0)
+        found.why = err_msg(&why);
+    else
+        found.status = &st;
+    void *record = records_device_of(obj, found.status, found.why);
+    TRY(object_of(&records_device_type, obj, record, &device, e));
+    found.object = device;
     store_put(w->f->caches.devices, device, &before);
-    int rc = w->fn(w->arg, device, obj, e);
+    int rc = w->fn(w->arg, &found, e);
     const struct object_key key = object_key(device);
     (void)object_unref(store_remove(w->f->caches.devices, &key, /* resource_version= */ NULL));
     return rc;

@@ -37,8 +37,14 @@ int findings_read_in(struct findings *f, struct kc *kc, struct scope *s, const c
 int findings_put(struct store *into, const struct object_type *type, const json_t *obj,
                  struct err *e) MUST_CHECK;
 
-/* Called for each Device: as it is in the store, and as JSON. */
-typedef int findings_fn(void *arg, const struct object *device, const json_t *obj, struct err *e);
+/* A Device that was read. Borrowed for the call. */
+struct found_device {
+    const struct object *object; /* as it is in the store */
+    const json_t *json;
+    const struct device_status *status; /* NULL: it cannot be read, as why says */
+    const char *why;
+};
+typedef int findings_fn(void *arg, const struct found_device *device, struct err *e);
 /* Lists the Devices, and keeps none: a large cluster's do not fit in a small memory. They come from the API
  * server's cache, as controllers read them, in one answer: while it is still being written (by API servers
  * from 1.33 on), its beginning is read. Between pages both would wait for each other. */

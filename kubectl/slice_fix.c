@@ -31,12 +31,18 @@ static struct device_slice_want *entry_of(const struct device_sgpu *s, const cha
     return NULL;
 }
 
-/* The first want of the node that names the kind; NULL: none does. */
-static const struct device_sgpu *teller_of(const struct device_spec *spec, const char *kind)
+/* The first slice of the kind in the wants of the node, and its want; NULL: none names it. */
+static const struct device_slice_want *find_kind(const struct device_spec *spec, const char *kind,
+                                                 const struct device_sgpu **ret_of)
 {
-    for (size_t i = 0; spec && i < spec->n_devices; i++)
-        if (spec->devices[i].mode == API_MODE_SGPU && entry_of(&spec->devices[i].sgpu, kind))
-            return &spec->devices[i].sgpu;
+    for (size_t i = 0; spec && i < spec->n_devices; i++) {
+        const struct device_want *want = &spec->devices[i];
+        const struct device_slice_want *w = entry_of(&want->sgpu, kind);
+        if (want->mode != API_MODE_SGPU || !w)
+            continue;
+        *ret_of = &want->sgpu;
+        return w;
+    }
     return NULL;
 }
 
@@ -45,18 +51,20 @@ static int64_t count_of(const struct device_slice_want *w)
     return w->count ? w->count : 1;
 }
 
-/* Adds the kind, as another want of the node has it, to one that does not name it. */
-static void add_kind(const struct device_sgpu *from, const char *kind, struct device_sgpu *to)
+/* Adds so many slices of this size to a want without the kind. of: the want that has this one, whose
+ * policy a card without slices takes. */
+static void add_kind(const struct device_slice_want *w, unsigned count,
+                     const struct device_sgpu *of, struct device_sgpu *to)
 {
-    const struct device_slice_want *w = entry_of(from, kind);
     if (to->n_slices == 0) {
-        to->has_qos_policy = from->has_qos_policy;
-        to->qos_policy = from->qos_policy;
-        to->timeslice_ms = from->timeslice_ms;
+        to->has_qos_policy = of->has_qos_policy;
+        to->qos_policy = of->qos_policy;
+        to->timeslice_ms = of->timeslice_ms;
     }
     struct device_slice_want *slice = XPUSH(to->slices, to->n_slices);
     *slice = *w;
     slice->alias = xstrdup(w->alias);
+    slice->count = count;
 }
 
 /* What the card's want would be with so many more, all others as they are. False: the card cannot
@@ -65,18 +73,19 @@ static bool want_more(const struct device_card *card, const struct device_spec *
                       const char *kind, unsigned more, struct device_sgpu *ret)
 {
     const struct device_want *want = device_spec_want(spec, card->uuid);
-    const struct device_sgpu *teller = teller_of(spec, kind);
+    const struct device_sgpu *of = NULL;
+    const struct device_slice_want *known = find_kind(spec, kind, &of);
     bool cut = want && want->mode == API_MODE_SGPU && want->sgpu.n_slices > 0;
-    if (!teller || !card->has_sgpu || card->has_drain || (!cut && card->mode != API_MODE_NATIVE))
+    if (!known || !card->has_sgpu || card->has_drain || (!cut && card->mode != API_MODE_NATIVE))
         return false;
     *ret = (struct device_sgpu){0};
     if (cut)
         device_sgpu_copy(&want->sgpu, ret);
-    bool new = !entry_of(ret, kind);
-    if (new)
-        add_kind(teller, kind, ret);
     struct device_slice_want *entry = entry_of(ret, kind);
-    entry->count = more + (new ? 0 : count_of(entry));
+    if (entry)
+        entry->count = count_of(entry) + more;
+    else
+        add_kind(known, more, of, ret);
     return true;
 }
 

@@ -72,13 +72,14 @@ static bool is_resource_allowed(const char *name)
     return slash && vendor_offers(name) && label_value_legal(slash + 1);
 }
 
-static void read_offers(struct device_status *st, struct device_record *r)
+static void read_offers(const struct device_status *st, struct device_record *r)
 {
     for (size_t i = 0; i < st->n_resources; i++) {
-        struct device_resource *resource = &st->resources[i];
+        const struct device_resource *resource = &st->resources[i];
         if (is_resource_allowed(resource->name)) {
-            *XPUSH(r->resources, r->n_resources) = *resource;
-            resource->name = NULL;
+            struct device_resource *to = XPUSH(r->resources, r->n_resources);
+            *to = *resource;
+            to->name = xstrdup(resource->name);
         } else if (r->n_refused_resources++ == 0) {
             r->refused_resource = xstrdup(resource->name);
         }
@@ -93,7 +94,7 @@ static const struct mig_table *table_of(const struct device_record *r, const cha
     return NULL;
 }
 
-static int read_hardware(struct device_status *st, struct device_record *r, struct err *e)
+static int read_hardware(const struct device_status *st, struct device_record *r, struct err *e)
 {
     for (size_t i = 0; i < st->n_models; i++)
         TRY(read_model(&st->models[i], r, e));
@@ -123,33 +124,33 @@ static void read_features(const struct device_status *st, struct device_record *
     }
 }
 
-static void read_status(const json_t *obj, struct device_record *r)
+static void read_status(const json_t *obj, const struct device_status *st, const char *why,
+                        struct device_record *r)
 {
     auto_err struct err e = {0};
-    auto_device_status struct device_status st = {0};
     const json_t *status = json_object_get(obj, "status");
     if (json_object_size(status) == 0 && !json_is_null(status) &&
         (!status || json_is_object(status)))
         return;
     r->has_status = true;
-    if (device_status_decode(obj, &st, &e) < 0 || read_hardware(&st, r, &e) < 0) {
+    if (!st || read_hardware(st, r, &e) < 0) {
         forget_hardware(r);
-        r->status_error = xstrdup(err_msg(&e));
+        r->status_error = xstrdup(st ? err_msg(&e) : why);
         return;
     }
-    r->observed_generation = st.observed_generation;
-    r->withdrawal = TAKE(st.withdrawal);
-    if (st.n_drivers) {
-        r->vendor = xstrdup(st.drivers[0].vendor);
-        r->driver_version = xstrdup(st.drivers[0].version);
+    r->observed_generation = st->observed_generation;
+    r->withdrawal = xstrdup(st->withdrawal);
+    if (st->n_drivers) {
+        r->vendor = xstrdup(st->drivers[0].vendor);
+        r->driver_version = xstrdup(st->drivers[0].version);
     }
-    for (size_t i = 0; i < st.n_drivers; i++)
+    for (size_t i = 0; i < st->n_drivers; i++)
         *XPUSH(r->drivers, r->n_drivers) =
-            (struct jx_pair){.key = text_or_empty(st.drivers[i].vendor),
-                             .str = text_or_empty(st.drivers[i].version)};
-    read_features(&st, r);
-    condition_record_read(&st.conditions, "Ready", &r->ready);
-    condition_record_read(&st.conditions, "Stalled", &r->stalled);
+            (struct jx_pair){.key = text_or_empty(st->drivers[i].vendor),
+                             .str = text_or_empty(st->drivers[i].version)};
+    read_features(st, r);
+    condition_record_read(&st->conditions, "Ready", &r->ready);
+    condition_record_read(&st->conditions, "Stalled", &r->stalled);
 }
 
 static char *owning_node_uid(const json_t *obj)
@@ -205,18 +206,26 @@ static void let_go_device(struct device_record *r)
         card_record_unshare(&r->cards[i]);
 }
 
+void *records_device_of(const json_t *obj, const struct device_status *st, const char *why)
+{
+    auto_err struct err e = {0};
+    struct device_record *r = xmalloc(sizeof(*r));
+    if (device_spec_decode(obj, &r->spec, &e) < 0)
+        r->spec_error = xstrdup(err_msg(&e));
+    read_status(obj, st, why, r);
+    r->labels = shared_pairs_read(obj, "labels", &r->n_labels);
+    r->owner_uid = owning_node_uid(obj);
+    share_device(r);
+    return r;
+}
+
 static int transform_device(const json_t *obj, void **ret, struct err *e)
 {
     (void)e;
     auto_err struct err why = {0};
-    struct device_record *r = xmalloc(sizeof(*r));
-    if (device_spec_decode(obj, &r->spec, &why) < 0)
-        r->spec_error = xstrdup(err_msg(&why));
-    read_status(obj, r);
-    r->labels = shared_pairs_read(obj, "labels", &r->n_labels);
-    r->owner_uid = owning_node_uid(obj);
-    share_device(r);
-    *ret = r;
+    auto_device_status struct device_status st = {0};
+    bool readable = device_status_decode(obj, &st, &why) == 0;
+    *ret = records_device_of(obj, readable ? &st : NULL, readable ? NULL : err_msg(&why));
     return 0;
 }
 

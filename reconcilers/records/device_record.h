@@ -52,6 +52,9 @@ struct device_record {
 
 /* For informers: the payload is a struct device_record. */
 extern const struct object_type records_device_type;
+/* The record of a Device whose status the caller has decoded; NULL: it cannot be, as why says. The
+ * caller owns it (object_of). */
+void *records_device_of(const json_t *obj, const struct device_status *st, const char *why);
 
 /* The card of this uuid, or NULL. Borrowed. */
 const struct card_record *records_card(const struct device_record *device, const char *uuid);
