@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kubectl/top.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,16 @@
 
 #define MIB 1048576.0
 
-static const struct top_values nothing = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+static const struct top_values nothing = {
+    .use = TOP_NOT_TOLD,
+    .memory = TOP_NOT_TOLD,
+    .total = TOP_NOT_TOLD,
+    .celsius = TOP_NOT_TOLD,
+    .watts = TOP_NOT_TOLD,
+    .engine = TOP_NOT_TOLD,
+    .unused = TOP_NOT_TOLD,
+    .reserved = TOP_NOT_TOLD,
+};
 
 /* --- Who a sample is about --- */
 
@@ -46,7 +54,7 @@ static int card_of(struct top_node *n, const struct exposition_sample *s, struct
     (*ret)->index = xstrdup(label(s, "gpu", NULL));
     (*ret)->model = xstrdup("");
     (*ret)->v = nothing;
-    (*ret)->age_s = NAN;
+    (*ret)->age_s = TOP_NOT_TOLD;
     return 0;
 }
 
@@ -185,7 +193,7 @@ static void conclude_users(struct top_user *users, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         conclude(&users[i].v);
-        users[i].v.total = NAN;
+        users[i].v.total = TOP_NOT_TOLD;
     }
 }
 

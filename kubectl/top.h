@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -12,11 +13,14 @@
 /* More than any node has, of each kind. */
 enum { TOP_MAX_CARDS = 256, TOP_MAX_PARTS = 64, TOP_MAX_USERS = 1024 };
 
-/* Numbers of a card, a part or a pod. NAN: not on the page. */
+/* A number that is not on the page. */
+#define TOP_NOT_TOLD ((double)NAN)
+
+/* Numbers of a card, a part or a pod. */
 struct top_values {
     double use;                      /* 0 to 1 */
     double memory;                   /* used, bytes */
-    double total;                    /* bytes; NAN for a pod */
+    double total;                    /* bytes; TOP_NOT_TOLD of a pod */
     double celsius, watts;           /* of a card alone */
     double engine, unused, reserved; /* what use and total are made of where they are not there */
 };

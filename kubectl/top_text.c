@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kubectl/top_text.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/xalloc.h"
@@ -34,7 +33,7 @@ static size_t width_of_name(const struct screen *s)
 
 /* --- Numbers --- */
 
-/* "" for NAN. Caller frees. */
+/* "" for what is not told. Caller frees. */
 static char *number(double value, int decimals, const char *unit)
 {
     return isnan(value) ? xstrdup("") : xasprintf("%.*f%s", decimals, value, unit);
@@ -116,7 +115,7 @@ static void add_user(const struct top_user *u, const char *before, const struct 
 {
     auto_free char *name = xasprintf("%s%s/%s", before, u->ns, u->pod);
     struct top_values v = u->v;
-    v.celsius = v.watts = NAN; /* its card's, which stand there */
+    v.celsius = v.watts = TOP_NOT_TOLD; /* its card's, which stand there */
     add_line(name, INK_PLAIN, &v, s, b);
 }
 
