@@ -3,8 +3,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <openssl/rand.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "base/xalloc.h"
@@ -63,9 +63,9 @@ static void add_frame(struct port_forward *p, enum ws_opcode opcode, const void 
 {
     uint8_t mask[4];
     const struct ws_message m = {opcode, data, len};
-    ssize_t n = getrandom(mask, sizeof(mask), 0);
-    assert(n == sizeof(mask));
-    (void)n;
+    int rc = RAND_bytes(mask, sizeof(mask));
+    assert(rc == 1);
+    (void)rc;
     ws_frame_add(&p->to_server, &m, mask);
 }
 

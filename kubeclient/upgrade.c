@@ -3,10 +3,10 @@
 
 #include <assert.h>
 #include <openssl/evp.h>
+#include <openssl/rand.h>
 #include <poll.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/random.h>
 
 #include "base/num.h"
 #include "base/sb.h"
@@ -166,9 +166,9 @@ static char *accept_of(const char *key)
 static char *new_key(void)
 {
     unsigned char bytes[16];
-    ssize_t n = getrandom(bytes, sizeof(bytes), 0);
-    assert(n == sizeof(bytes));
-    (void)n;
+    int rc = RAND_bytes(bytes, sizeof(bytes));
+    assert(rc == 1);
+    (void)rc;
     return base64_encode(bytes, sizeof(bytes));
 }
 

@@ -44,6 +44,7 @@ struct ws_reader {
     bool is_partial, is_whole;
 };
 
+/* *r is overwritten. */
 void ws_reader_init(struct ws_reader *r);
 void ws_reader_done(struct ws_reader *r);
 /* Adds what has arrived. */

@@ -154,7 +154,7 @@ static int take_measure(struct top_card *c, const struct measure *m,
 
 static int take_sample(void *arg, const struct exposition_sample *s, struct err *e)
 {
-    struct top_card *c;
+    struct top_card *c = NULL;
     const struct measure *m = measure_of(s->name);
     bool is_stale = strcmp(s->name, "cleave_agent_telemetry_stale") == 0;
     bool is_age = strcmp(s->name, "cleave_agent_telemetry_age_seconds") == 0;

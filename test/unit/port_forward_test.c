@@ -102,10 +102,10 @@ static bool hear(struct pod *p, int fd)
         (len && recv(fd, data, len, MSG_WAITALL) != (ssize_t)len))
         return false;
     p->pongs += (head[0] & 0xf) == WS_PONG;
-    for (size_t i = 1; (head[0] & 0xf) == WS_BINARY && i < len; i++) {
-        char text[] = {(char)(data[i] ^ mask[i % 4]), '\0'};
-        (void)strncat(p->heard, text, sizeof(p->heard) - strlen(p->heard) - 1);
-    }
+    size_t had = strlen(p->heard);
+    for (size_t i = 1; (head[0] & 0xf) == WS_BINARY && i < len; i++)
+        if (had + i < sizeof(p->heard))
+            p->heard[had + i - 1] = (char)(data[i] ^ mask[i % 4]);
     return true;
 }
 
