@@ -31,6 +31,7 @@ struct command {
     enum command_output output;
     const struct clock *clock;
     int64_t redraw_ms; /* at most one picture in this time (redraw.h) */
+    int64_t top_ms;    /* one of `top` in this time */
     FILE *out, *err;
 };
 
@@ -67,5 +68,5 @@ int command_history(const struct command *c, const char *node);
 /* `kubectl cleave top`: what the cards of all nodes, or of one, do now. ns: of the agents. node NULL:
  * all. */
 int command_top(const struct command *c, const char *ns, const char *node);
-/* The same, drawn anew as often as the agents measure by default, until the scope ends. */
+/* The same, drawn anew each top_ms, until the scope ends. */
 int command_top_watch(const struct command *c, const char *ns, const char *node);

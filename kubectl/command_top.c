@@ -19,7 +19,7 @@
 #define READER "cleave-top"
 
 /* Agents that are asked at the same time, how long each may take, and how long the token is good. */
-enum { ASKED_AT_ONCE = 8, ASKED_MS = 15000, TOKEN_S = 600, EACH_MS = 15000 };
+enum { ASKED_AT_ONCE = 8, ASKED_MS = 15000, TOKEN_S = 600 };
 
 static const struct kc_resource pods = {"", "v1", "pods", "Pod", true};
 static const struct kc_resource accounts = {"", "v1", "serviceaccounts", "ServiceAccount", true};
@@ -262,5 +262,5 @@ int command_top(const struct command *c, const char *ns, const char *node)
 int command_top_watch(const struct command *c, const char *ns, const char *node)
 {
     struct top t = {c, ns, node};
-    return redraw_each(c, EACH_MS, picture, &t);
+    return redraw_each(c, c->top_ms, picture, &t);
 }

@@ -11,8 +11,8 @@
 #include "kubectl/command.h"
 #include "kubectl/completion.h"
 
-/* No eye follows more than a picture a second. */
-enum { MAX_COMPLETION_BYTES = 4096, REDRAW_MS = 1000 };
+/* No eye follows more than a picture a second; the agents measure each 15 s by default. */
+enum { MAX_COMPLETION_BYTES = 4096, REDRAW_MS = 1000, TOP_MS = 15000 };
 
 /* Where the agents are by default (config/namespace). */
 #define AGENTS_NS "cleave-node"
@@ -78,6 +78,7 @@ static int connect_to(const struct flags *f, struct session *ret, struct command
     c->screen = screen_behind(STDOUT_FILENO, environ);
     c->clock = clock_real();
     c->redraw_ms = REDRAW_MS;
+    c->top_ms = TOP_MS;
     c->out = stdout;
     c->err = stderr;
     return 0;

@@ -429,6 +429,24 @@ struct desk_answer desk_top(enum command_output output, const char *ns, const ch
     return ask(output, top, node);
 }
 
+static int top_watch(const struct command *c, const char *node)
+{
+    struct command with_page = *c;
+    with_page.page = agents_page;
+    return command_top_watch(&with_page, "cleave-node", node);
+}
+
+struct desk_answer desk_top_watch(enum command_output output, command_page_fn *page)
+{
+    agents_page = page;
+    return ask(output, top_watch, /* arg= */ NULL);
+}
+
+void desk_end(void)
+{
+    scope_cancel(scope);
+}
+
 void desk_answer_done(struct desk_answer *a)
 {
     free(a->out);

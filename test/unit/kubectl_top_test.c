@@ -338,6 +338,31 @@ Test(top_command, without_agents_it_says_where_it_looked)
                             "names another)\n");
 }
 
+static int serve_thrice(void *arg, struct scope *s, const struct pod_page *at, char **ret,
+                        struct err *e)
+{
+    static int n;
+    (void)arg;
+    (void)s;
+    (void)at;
+    (void)e;
+    if (++n == 4)
+        desk_end();
+    *ret = xasprintf("DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-0\"} %d\n", n == 1 ? 10 : 20);
+    return 0;
+}
+
+Test(top_command, a_watch_draws_what_is_another_than_before_until_it_is_ended)
+{
+    desk_agent("a", "n1", ARGUMENTS);
+    auto_desk_answer struct desk_answer a = desk_top_watch(OUTPUT_TEXT, serve_thrice);
+    cr_expect_eq(a.code, COMMAND_OK, "%s", a.err);
+    const char *first = strstr(a.out, "10 %\n\nNODE");
+    cr_assert_not_null(first, "%s", a.out);
+    cr_expect_str_eq(strstr(first, "20 %"), "20 %\n", "%s", a.out);
+    cr_expect_str_eq(a.err, "");
+}
+
 /* --- The agents' pods --- */
 
 static bool read_pod(const char *text, struct agent_pod *ret)
