@@ -9,6 +9,8 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
+#include "kubeclient/shared_member.h"
+
 /* The scanner's position inside the items array. */
 enum position { OUTSIDE, AT_START, AFTER_ITEM, AFTER_COMMA };
 
@@ -32,6 +34,7 @@ struct list_decoder {
     bool in_string, escaped, failed;
     char key[6];
     size_t key_len;
+    struct shared_member shared;
 };
 
 struct list_decoder *list_decoder_new(size_t max_item_bytes, kc_item_fn *fn, void *arg)
@@ -43,6 +46,11 @@ struct list_decoder *list_decoder_new(size_t max_item_bytes, kc_item_fn *fn, voi
     d->rest = SB_INIT(max_item_bytes);
     d->item = SB_INIT(max_item_bytes);
     return d;
+}
+
+void list_decoder_share(struct list_decoder *d, const char *const *path)
+{
+    d->shared.path = path;
 }
 
 static void scan_string(struct list_decoder *d, char c)
@@ -130,7 +138,7 @@ static enum step scan(struct list_decoder *d, char c)
 static int parse_item(struct list_decoder *d, const char *text, size_t len, struct err *e)
 {
     auto_json json_t *obj = NULL;
-    if (jx_parse(text, len, d->max_item_bytes, &obj, e) < 0)
+    if (shared_member_parse(&d->shared, text, len, d->max_item_bytes, &obj, e) < 0)
         return err_wrap(e, "list item %zu", d->count);
     d->count++;
     return d->fn(d->arg, obj, e);
@@ -240,6 +248,7 @@ struct list_decoder *list_decoder_free(struct list_decoder *d)
         return NULL;
     sb_done(&d->rest);
     sb_done(&d->item);
+    shared_member_done(&d->shared);
     free(d);
     return NULL;
 }

@@ -19,6 +19,10 @@ struct list_decoder;
  * whole. */
 struct list_decoder *list_decoder_new(size_t max_item_bytes, kc_item_fn *fn, void *arg);
 
+/* From now on items share this member where it is the same (kubeclient/shared_member.h). Borrows the
+ * path. */
+void list_decoder_share(struct list_decoder *d, const char *const *path);
+
 /* ERR_TOO_LARGE, ERR_PROTOCOL, what fn returned; no more may be fed afterwards. */
 int list_decoder_feed(struct list_decoder *d, const char *data, size_t len,
                       struct err *e) MUST_CHECK;

@@ -105,9 +105,10 @@ static int walk_one(void *arg, const json_t *obj, struct err *e)
 int findings_each_device(struct findings *f, struct kc *kc, struct scope *s, findings_fn *fn,
                          void *arg, struct err *e)
 {
+    static const char *const models[] = {"status", "models", NULL};
     struct device_walk w = {f, fn, arg};
     const struct kc_target t = {.res = records_device_type.resource};
-    const struct kc_list_opts o = {.resource_version = "0"};
+    const struct kc_list_opts o = {.resource_version = "0", .shared = models};
     char *version = NULL;
     TRY(read_ahead_each(kc, s, &t, &o, walk_one, &w, &version, e));
     free(f->devices_version);
