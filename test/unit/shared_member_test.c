@@ -46,7 +46,7 @@ Test(shared_member, every_object_is_what_its_text_says)
     struct shared_member m = {.path = path};
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
         for (size_t k = 0; k < ARRAY_LEN(texts); k++) {
-            auto_json json_t *first = parse(&m, texts[i]);
+            json_decref(parse(&m, texts[i]));
             auto_json json_t *second = parse(&m, texts[k]);
             auto_json json_t *alone = json_loads(texts[k], 0, NULL);
             cr_expect(json_equal(second, alone), "%s after %s", texts[k], texts[i]);
@@ -57,7 +57,7 @@ Test(shared_member, every_object_is_what_its_text_says)
 Test(shared_member, what_is_the_same_is_one_object)
 {
     struct shared_member m = {.path = path};
-    auto_json json_t *first = parse(&m, "{\"status\":{\"models\":[{\"n\":1}],\"x\":1}}");
+    json_decref(parse(&m, "{\"status\":{\"models\":[{\"n\":1}],\"x\":1}}"));
     auto_json json_t *second = parse(&m, "{\"status\":{\"models\":[{\"n\":1}],\"x\":2}}");
     auto_json json_t *other = parse(&m, "{\"status\":{\"models\":[{\"n\":2}],\"x\":2}}");
     auto_json json_t *third = parse(&m, "{\"status\":{\"models\":[{\"n\":1}],\"x\":3}}");
