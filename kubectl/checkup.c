@@ -123,8 +123,8 @@ static bool is_unseen(const struct checkup *c, const json_t *obj)
 
 static void note_version(struct checkup *c, const struct device_status *st)
 {
-    auto_free char *version =
-        xstrndup(st->agent_version ? st->agent_version : "", MAX_VERSION_BYTES);
+    const char *said = st->agent_version ? st->agent_version : "";
+    auto_free char *version = xstrndup(said, utf8_cut(said, MAX_VERSION_BYTES));
     json_int_t n = json_integer_value(json_object_get(c->versions, version));
     if (*version && (n || json_object_size(c->versions) < MAX_VERSIONS))
         (void)json_object_set_new(c->versions, version, json_integer(n + 1));

@@ -100,6 +100,32 @@ Test(history, programs_get_a_document)
     cr_expect(json_is_false(JX_AT(entry, "bad")));
 }
 
+/* The entries of the document of node n1; a new reference. */
+static json_t *entries(void)
+{
+    auto_desk_answer struct desk_answer a = desk_history(OUTPUT_JSON, "n1");
+    auto_json json_t *doc = json_loads(a.out, 0, NULL);
+    return json_incref(json_object_get(doc, "entries"));
+}
+
+Test(history, an_entry_stays_in_the_document_wherever_its_message_is_cut)
+{
+    char note[2100] = "x";
+    while (strlen(note) < 2090)
+        (void)strcat(note, "\xC3\xA4"); /* each second byte begins a letter */
+    auto_free char *odd = xasprintf(EVENT(OURS, "Node", "n1", "2027-01-15T11:00:00",
+                                          "reason: Repartitioned, note: \"%s\""),
+                                    note);
+    auto_free char *even = xasprintf(EVENT(OURS, "Node", "n1", "2027-01-15T11:00:00",
+                                           "reason: Repartitioned, note: \"%s\""),
+                                     note + 1);
+    desk_event("a", odd);
+    desk_event("b", even);
+    auto_json json_t *list = entries();
+    cr_expect_eq(json_array_size(list), 2);
+    cr_expect_eq(strlen(JX_STR_AT(json_array_get(list, 0), "message")), 2047);
+}
+
 #define TEXT(s) ((char[]){s})
 
 Test(history, drains_breaches_and_the_cards_conditions_are_part_of_it)
