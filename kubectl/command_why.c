@@ -17,7 +17,7 @@ struct question {
     struct pod_wish wish;
     struct why *whys;
     struct share_why shares;
-    char *notes[2];
+    char *notes[3]; /* two kinds that cannot be read, and what is passed over */
     size_t n_notes;
 };
 
@@ -29,7 +29,6 @@ static void question_done(struct question *q)
         free(q->notes[i]);
     free(q->whys);
     share_why_done(&q->shares);
-    pod_wish_done(&q->wish);
     json_decref(q->pod);
 }
 
@@ -203,6 +202,10 @@ int command_why(const struct command *c, const char *ns, const char *pod)
         return command_fail(c->err, c->server, &e);
     auto_free char *name = xasprintf("%s/%s", ns, pod);
     pod_wish_read(q.pod, &q.wish);
+    if (q.wish.more)
+        q.notes[q.n_notes++] = xasprintf("it asks for more than %d of the vendors' resources: the "
+                                         "others are passed over",
+                                         (int)POD_WISH_MAX);
     open_whys(&q);
     auto_free char *why_not = settled(&q);
     if (!why_not && read_cluster(&q, &e) < 0)

@@ -5,8 +5,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/auto.h"
-
 /*
  * A pod as kube-scheduler takes it, as far as GPUs are concerned: what it asks of a node, and which
  * nodes it may have. Pure; borrows from the pod.
@@ -17,9 +15,13 @@ struct wish_resource {
     int64_t count;
 };
 
+/* Vendors have some dozens of names together; a pod's author may write any number of them. */
+enum { POD_WISH_MAX = 32 };
+
 struct pod_wish {
-    struct wish_resource *resources;
+    struct wish_resource resources[POD_WISH_MAX];
     size_t n;
+    bool more; /* it asks for others as well */
     /* It says how much of a card it asks for (api/share_request.h); Nodes tell only sums of that. */
     bool shares;
     const json_t *spec;
@@ -29,9 +31,6 @@ struct pod_wish {
  * more (kubernetes/enhancements KEP-753: those that go on running add to the sum). *ret is
  * overwritten. */
 void pod_wish_read(const json_t *pod, struct pod_wish *ret);
-void pod_wish_done(struct pod_wish *w);
-AUTO_DEFINE(pod_wish, struct pod_wish, pod_wish_done)
-#define auto_pod_wish AUTO(pod_wish)
 
 /* The sum of two amounts, neither of which is negative; INT64_MAX where it is more: a pod may ask for
  * any number. */
