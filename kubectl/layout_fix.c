@@ -15,15 +15,17 @@ struct attempt {
     const struct gpu_card *card;
     struct mig_wants wants;
     struct mig_plan plan;
+    bool undecided; /* the planner was: that is some 2 million steps, and enough for one card */
 };
 
 /* The layout of these instances and the new ones. True: it can be made now. */
 static bool try_keeping(struct attempt *a, const struct mig_wants *asked, uint32_t mask)
 {
     a->wants = *asked;
-    if (!standing_wants_keep(a->card, mask, &a->wants))
+    if (a->undecided || !standing_wants_keep(a->card, mask, &a->wants))
         return false;
     mig_plan(&a->card->mig, &a->card->state, &a->wants, &a->plan);
+    a->undecided = a->plan.undecided;
     return a->plan.verdict == MIG_PLAN_CHANGE;
 }
 
