@@ -6,10 +6,10 @@
 #include "base/xalloc.h"
 
 #include "kubectl/bar.h"
+#include "kubectl/card_name.h"
 #include "kubectl/safe_text.h"
 #include "kubectl/word_list.h"
 #include "partition/model.h"
-#include "partition/vendor.h"
 #include "service/conditions.h"
 
 /* Before the lines that say who has a part. */
@@ -94,10 +94,10 @@ static void add_card(const struct device_card *card, const struct mig_table *tab
                      const struct screen *s, struct sb *b)
 {
     auto_picture struct picture p = {0};
+    auto_free char *name = card_name(card->vendor, card->index);
     auto_free char *model = safe_text(card->model);
     picture_make(card, table, &p);
-    sb_addf(b, "  %s GPU %lld  %s  %s", vendor_title(card->vendor), (long long)card->index, model,
-            api_mode_names[card->mode]);
+    sb_addf(b, "  %s  %s  %s", name, model, api_mode_names[card->mode]);
     add_state(card, s, b);
     sb_add(b, "\n" INDENT);
     bar_add(&p, s->columns - strlen(INDENT), s, b);

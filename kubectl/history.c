@@ -8,9 +8,9 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
+#include "kubectl/card_name.h"
 #include "kubectl/safe_text.h"
 #include "kubectl/text.h"
-#include "partition/vendor.h"
 
 /* A text is cut here, before a character that would be cut in two: it would be no text. */
 enum { MAX_WORDS_BYTES = 2048 };
@@ -106,8 +106,7 @@ static void add_breach(struct history *h, const char *about, const struct device
 
 static void add_card(struct history *h, const struct device_card *card)
 {
-    auto_free char *about =
-        xasprintf("%s GPU %lld", vendor_title(card->vendor), (long long)card->index);
+    auto_free char *about = card_name(card->vendor, card->index);
     add_conditions(h, about, &card->conditions);
     if (card->has_drain)
         add(h, &(struct history_entry){.at_ms = card->drain.since_ms,

@@ -7,6 +7,7 @@
 #include "base/quantity.h"
 #include "base/xalloc.h"
 
+#include "kubectl/card_name.h"
 #include "partition/mig_name.h"
 #include "partition/model.h"
 #include "partition/vendor.h"
@@ -93,7 +94,7 @@ static void take_fix(struct why_fix *to, const char *node, const struct device_c
     to->layout = *layout_take;
     xstr_set(&to->node, node);
     free(to->card);
-    to->card = xasprintf("%s GPU %lld", vendor_title(card->vendor), (long long)card->index);
+    to->card = card_name(card->vendor, card->index);
     xstr_set(&to->source, want && want->has_source ? want->source.name : NULL);
 }
 

@@ -155,6 +155,18 @@ Test(history, drains_breaches_and_the_cards_conditions_are_part_of_it)
                      "1970-01-01T00:00:01Z  NVIDIA GPU 1  must become free: Draining\n");
 }
 
+Test(history, a_vendor_whom_nobody_knows_does_not_command_the_terminal)
+{
+    struct device_card card = {.vendor = TEXT("\x1b[2J"), .has_drain = true};
+    const struct device_status st = {.devices = &card, .n_devices = 1};
+    auto_history struct history h = {0};
+    auto_sb struct sb b = SB_INIT(4096);
+    history_add_device(&h, &st);
+    history_text(&h, &(struct screen){.columns = 80}, &b);
+    cr_expect_str_eq(sb_str(&b), "1970-01-01T00:00:00Z  \xEF\xBF\xBD[2J GPU 0  must become free: "
+                                 "Draining\n");
+}
+
 Test(history, of_many_events_the_newest_stay_and_the_others_are_counted)
 {
     auto_history struct history h = {0};

@@ -7,6 +7,7 @@
 #include "base/yaml.h"
 
 #include "kubectl/bar.h"
+#include "kubectl/card_name.h"
 #include "kubectl/command.h"
 #include "kubectl/completion.h"
 #include "kubectl/failure.h"
@@ -50,6 +51,16 @@ Test(safe_text, letters_of_all_scripts_stay)
                  5);
     cr_expect_eq(safe_text_cut("\xC3\xB6\xC3\x9Fx", 2), 4);
     cr_expect_eq(safe_text_cut("ab", 5), 2);
+}
+
+Test(card_name, a_vendor_is_named_as_he_names_himself_or_as_the_device_says)
+{
+    auto_free char *known = card_name("nvidia", 3);
+    auto_free char *unknown = card_name("\x1b[2J", 0);
+    auto_free char *none = card_name(NULL, 0);
+    cr_expect_str_eq(known, "NVIDIA GPU 3");
+    cr_expect_str_eq(unknown, X "[2J GPU 0");
+    cr_expect_str_eq(none, "unknown GPU 0");
 }
 
 /* Others' text in a document is all there, and programs read it as it was. */
