@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/jx.h"
+#include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "kubectl/history.h"
@@ -110,15 +111,16 @@ static json_t *entries(void)
 
 Test(history, an_entry_stays_in_the_document_wherever_its_message_is_cut)
 {
-    char note[2100] = "x";
-    while (strlen(note) < 2090)
-        (void)strcat(note, "\xC3\xA4"); /* each second byte begins a letter */
+    auto_sb struct sb note = SB_INIT(4096);
+    sb_add(&note, "x");
+    while (note.len < 2090)
+        sb_add(&note, "\xC3\xA4"); /* each second byte begins a letter */
     auto_free char *odd = xasprintf(EVENT(OURS, "Node", "n1", "2027-01-15T11:00:00",
                                           "reason: Repartitioned, note: \"%s\""),
-                                    note);
+                                    sb_str(&note));
     auto_free char *even = xasprintf(EVENT(OURS, "Node", "n1", "2027-01-15T11:00:00",
                                            "reason: Repartitioned, note: \"%s\""),
-                                     note + 1);
+                                     sb_str(&note) + 1);
     desk_event("a", odd);
     desk_event("b", even);
     auto_json json_t *list = entries();
