@@ -17,10 +17,14 @@
 
 /* Different versions that one finding names, and the bytes of each. */
 enum { MAX_VERSIONS = 8, MAX_VERSION_BYTES = 64, MS_PER_S = 1000, MAX_LEASE_S = 3600 };
+enum { MAX_LEADERS_BYTES = 512 };
 
 void checkup_init(struct checkup *c, int64_t now_ms)
 {
-    *c = (struct checkup){.now_ms = now_ms, .nodes = json_object(), .versions = json_object()};
+    *c = (struct checkup){.now_ms = now_ms,
+                          .nodes = json_object(),
+                          .versions = json_object(),
+                          .leaders = SB_INIT(MAX_LEADERS_BYTES)};
 }
 
 void checkup_done(struct checkup *c)
@@ -28,6 +32,7 @@ void checkup_done(struct checkup *c)
     complaints_done(&c->found);
     json_decref(c->nodes);
     json_decref(c->versions);
+    sb_done(&c->leaders);
     *c = (struct checkup){0};
 }
 
@@ -202,7 +207,7 @@ void checkup_lease(struct checkup *c, const json_t *lease)
     bool is_kept =
         holder && *holder && c->now_ms - renewed <= lease_ms(lease) + CHECKUP_SILENT_MS / 2;
     if (is_kept) {
-        c->n_leaders++;
+        sb_addf(&c->leaders, "%s%s", c->n_leaders++ ? ", " : "", ns ? ns : "");
         return;
     }
     c->n_left++;
@@ -218,8 +223,10 @@ static void end_leases(struct checkup *c)
 {
     struct complaint what = {.kind = "Cluster"};
     if (c->n_leaders > 1) {
+        auto_free char *seen = xasprintf("Leases " CHECKUP_LEASE " are kept in %zu namespaces: %s",
+                                         c->n_leaders, sb_str(&c->leaders));
         what.reason = "SeveralControllers";
-        what.seen = "Leases " CHECKUP_LEASE " are kept in several namespaces";
+        what.seen = seen;
         complaints_add(&c->found, &what);
     } else if (c->n_leaders == 0 && c->n_left == 0) {
         what.reason = "NoController";

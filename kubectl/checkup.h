@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/sb.h"
+
 #include "kubectl/complaints.h"
 
 /*
@@ -16,6 +18,7 @@ struct checkup {
     json_t *versions; /* of agents: how many nodes have each */
     size_t n_nodes, n_devices, n_profiles;
     size_t n_leaders, n_left; /* Leases that are kept, and that nobody renews */
+    struct sb leaders; /* the namespaces of those that are kept, as far as one line names them */
 };
 
 /* An answer that the agent or the controller owes within seconds is missed after so long; the
