@@ -7,9 +7,9 @@
 
 #include "kubectl/bar.h"
 #include "kubectl/safe_text.h"
+#include "kubectl/status_card.h"
+#include "kubectl/text.h"
 #include "kubectl/word_list.h"
-#include "partition/model.h"
-#include "partition/vendor.h"
 #include "service/conditions.h"
 
 /* Before the lines that say who has a part. */
@@ -94,10 +94,10 @@ static void add_card(const struct device_card *card, const struct mig_table *tab
                      const struct screen *s, struct sb *b)
 {
     auto_picture struct picture p = {0};
+    auto_free char *title = status_card_title(card->vendor, card->index);
     auto_free char *model = safe_text(card->model);
     picture_make(card, table, &p);
-    sb_addf(b, "  %s GPU %lld  %s  %s", vendor_title(card->vendor), (long long)card->index, model,
-            api_mode_names[card->mode]);
+    sb_addf(b, "  %s  %s  %s", title, model, api_mode_names[card->mode]);
     add_state(card, s, b);
     sb_add(b, "\n" INDENT);
     bar_add(&p, s->columns - strlen(INDENT), s, b);
@@ -110,16 +110,6 @@ static void add_card(const struct device_card *card, const struct mig_table *tab
     word_list_end(&l);
 }
 
-/* The table of a card's model; NULL: it has no MIG, or one that cannot be read. */
-static struct mig_table *table_of(const struct device_status *st, const struct device_card *card)
-{
-    const struct device_model *m = card->model ? device_status_model(st, card->model) : NULL;
-    auto_free struct mig_table *t = xmalloc(sizeof(*t));
-    if (!m || !m->n_mig_profiles || model_to_table(m, t, NULL) < 0)
-        return NULL;
-    return TAKE(t);
-}
-
 void cards_text(const struct node_cards_view *v, const struct screen *s, struct sb *ret)
 {
     add_head(v, s, ret);
@@ -130,7 +120,7 @@ void cards_text(const struct node_cards_view *v, const struct screen *s, struct 
         sb_add_char(ret, '\n');
     }
     for (size_t i = 0; v->status && i < v->status->n_devices; i++) {
-        auto_free struct mig_table *t = table_of(v->status, &v->status->devices[i]);
+        auto_free struct mig_table *t = status_card_table(v->status, &v->status->devices[i]);
         add_card(&v->status->devices[i], t, s, ret);
     }
     if (v->status && v->status->n_devices == 0)
@@ -139,12 +129,6 @@ void cards_text(const struct node_cards_view *v, const struct screen *s, struct 
 
 /* --- For programs --- */
 
-static void set_text(json_t *o, const char *key, const char *text)
-{
-    if (text && *text)
-        (void)json_object_set_new(o, key, json_string(text));
-}
-
 static json_t *users_json(const struct device_card *card, const struct picture_part *p)
 {
     size_t n;
@@ -152,10 +136,10 @@ static json_t *users_json(const struct device_card *card, const struct picture_p
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++) {
         json_t *o = json_object();
-        set_text(o, "namespace", users[i].namespace);
-        set_text(o, "name", users[i].name);
-        set_text(o, "container", users[i].container);
-        set_text(o, "process", users[i].process);
+        text_set(o, "namespace", users[i].namespace);
+        text_set(o, "name", users[i].name);
+        text_set(o, "container", users[i].container);
+        text_set(o, "process", users[i].process);
         if (users[i].pid)
             (void)json_object_set_new(o, "pid", json_integer(users[i].pid));
         (void)json_array_append_new(list, o);
@@ -170,11 +154,11 @@ static json_t *part_json(const struct device_card *card, const struct picture_pa
                                          [PART_ILL] = "Unhealthy",
                                          [PART_UNCUT] = "Uncut"};
     json_t *o = json_object();
-    set_text(o, "name", p->name);
-    set_text(o, "state", states[p->state]);
+    text_set(o, "name", p->name);
+    text_set(o, "state", states[p->state]);
     if (p->from) {
-        set_text(o, "uuid", p->from->uuid);
-        set_text(o, "placement", p->from->placement);
+        text_set(o, "uuid", p->from->uuid);
+        text_set(o, "placement", p->from->placement);
     }
     if (p->from && p->from->has_slice) {
         (void)json_object_set_new(o, "memoryMiB", json_integer(p->from->slice.memory_mib));
@@ -197,13 +181,13 @@ static json_t *card_json(const struct device_card *card, const struct mig_table 
     for (size_t i = 0; i < p.n; i++)
         (void)json_array_append_new(parts, part_json(card, &p.parts[i]));
     (void)json_object_set_new(o, "index", json_integer(card->index));
-    set_text(o, "uuid", card->uuid);
-    set_text(o, "vendor", card->vendor);
-    set_text(o, "model", card->model);
-    set_text(o, "mode", api_mode_names[card->mode]);
+    text_set(o, "uuid", card->uuid);
+    text_set(o, "vendor", card->vendor);
+    text_set(o, "model", card->model);
+    text_set(o, "mode", api_mode_names[card->mode]);
     (void)json_object_set_new(o, "healthy", json_boolean(card->healthy));
     (void)json_object_set_new(o, "parts", parts);
-    set_text(o, "free", p.room);
+    text_set(o, "free", p.room);
     return o;
 }
 
@@ -211,14 +195,14 @@ json_t *cards_json(const struct node_cards_view *v)
 {
     json_t *o = json_object();
     json_t *cards = json_array();
-    set_text(o, "name", v->name);
-    set_text(o, "error", v->error);
+    text_set(o, "name", v->name);
+    text_set(o, "error", v->error);
     if (v->has_node) {
         (void)json_object_set_new(o, "nodeReady", json_boolean(!v->unready));
         (void)json_object_set_new(o, "cordoned", json_boolean(v->cordoned));
     }
     for (size_t i = 0; v->status && i < v->status->n_devices; i++) {
-        auto_free struct mig_table *t = table_of(v->status, &v->status->devices[i]);
+        auto_free struct mig_table *t = status_card_table(v->status, &v->status->devices[i]);
         (void)json_array_append_new(cards, card_json(&v->status->devices[i], t));
     }
     (void)json_object_set_new(o, "cards", cards);

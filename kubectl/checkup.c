@@ -252,9 +252,12 @@ static void end_versions(struct checkup *c)
     auto_sb struct sb seen = SB_INIT(MAX_VERSIONS * 2 * MAX_VERSION_BYTES);
     if (json_object_size(c->versions) < 2)
         return;
-    sb_add(&seen, "agents of several versions run:");
+    const char *before = "agents of several versions run: ";
     json_object_foreach(c->versions, version, n) {
-        sb_addf(&seen, " %s on %" JSON_INTEGER_FORMAT ";", version, json_integer_value(n));
+        json_int_t nodes = json_integer_value(n);
+        sb_addf(&seen, "%s%s on %" JSON_INTEGER_FORMAT " node%s", before, version, nodes,
+                nodes == 1 ? "" : "s");
+        before = ", ";
     }
     complaints_add(&c->found, &(struct complaint){.severity = SEVERITY_WARNING,
                                                   .kind = "Cluster",

@@ -3,9 +3,7 @@
 
 #include <string.h>
 
-#include "base/xalloc.h"
-
-#include "partition/vendor.h"
+#include "kubectl/status_card.h"
 #include "service/conditions.h"
 
 /* --- Conditions that say how far the work is --- */
@@ -85,8 +83,7 @@ static void add_partition(struct complaints *l, const struct complaint *like,
 static void add_card(struct complaints *l, const char *node, const struct device_card *card,
                      int64_t now_ms)
 {
-    auto_free char *part =
-        xasprintf("%s GPU %lld", vendor_title(card->vendor), (long long)card->index);
+    auto_free char *part = status_card_title(card->vendor, card->index);
     struct complaint what = {.kind = "Device", .name = node, .part = part};
     const struct condition *ill = condition_get(&card->conditions, "Healthy");
     const struct condition *applied = condition_get(&card->conditions, "Applied");

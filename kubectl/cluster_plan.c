@@ -140,7 +140,7 @@ static int read_inputs(struct kc *kc, struct scope *s, struct findings *f, struc
 {
     TRY(findings_read(f, kc, s, &records_node_type, f->caches.nodes, NULL, e));
     TRY(findings_read(f, kc, s, &records_profile_type, f->caches.profiles,
-                      "profiles that stand in the way, or give way, are not seen", e));
+                      "profiles that override or conflict with those of the file are not seen", e));
     return findings_read(f, kc, s, &records_config_type, f->caches.configs,
                          "only built-in layouts, and those of the file, are known by name", e);
 }
@@ -174,9 +174,8 @@ static int make(struct kc *kc, struct scope *s, const struct plan_file *file,
     struct walk w = {&f, file, ret, matched, {0}};
     int rc = plan_devices(&w, kc, s, e);
     plan_pace_done(&w.pace);
-    ret->notes = TAKE(f.notes);
-    ret->n_notes = f.n_notes;
-    f.n_notes = 0;
+    ret->unread = f.unread;
+    f.unread = (struct unread){0};
     return rc;
 }
 
@@ -224,7 +223,7 @@ void cluster_plan_done(struct cluster_plan *p)
         free(q->profile);
         free(q->max_unavailable);
     }
-    names_free(p->notes, p->n_notes);
+    unread_done(&p->unread);
     free(p->queues);
     free(p->nodes);
     *p = (struct cluster_plan){0};

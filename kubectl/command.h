@@ -8,6 +8,7 @@
 
 #include "kubeclient/client.h"
 #include "kubectl/screen.h"
+#include "kubectl/unread.h"
 
 /* The commands, the cluster and the outputs that they are given, and their exit statuses. */
 
@@ -31,8 +32,8 @@ struct command {
 int command_output_of(const char *word, enum command_output *ret, struct err *e) MUST_CHECK;
 /* Prints the error; returns COMMAND_FAILED. server NULL: none was asked. */
 int command_fail(FILE *err, const char *server, const struct err *e);
-/* Prints what could not be read. */
-void command_notes(const struct command *c, char *const *notes, size_t n);
+/* Prints what could not be read, as warnings. */
+void command_notes(const struct command *c, const struct unread *u);
 /* The document as -o asks. Caller frees. */
 char *command_words(const struct command *c, const json_t *document);
 /* Prints what is for stdout. COMMAND_FAILED when it cannot be written. */

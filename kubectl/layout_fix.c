@@ -17,7 +17,7 @@ struct attempt {
     struct mig_plan plan;
 };
 
-/* The layout of these instances and the new ones. True: it can be made now. */
+/* Plans the layout of these instances and the new ones. True: it can be made now. */
 static bool try_keeping(struct attempt *a, const struct mig_wants *asked, uint32_t mask)
 {
     a->wants = *asked;
@@ -36,9 +36,9 @@ static uint32_t used_mask(const struct mig_state *s)
     return mask;
 }
 
-/* All subsets of the free instances, those that give up fewest first; the one of which the plan destroys
- * fewest, which may be more than it gives up. A card of today has eight instances at most; of more,
- * which only a Device that no agent wrote could show, all or none go. */
+/* Tries all subsets of the free instances, those that give up fewest first, and takes the one whose
+ * plan destroys fewest, which may be more than it gives up. A card of today has eight instances at
+ * most; of more, which only a Device that no agent wrote could show, all or none go. */
 static bool find_smallest(struct attempt *a, const struct mig_wants *asked)
 {
     uint32_t used = used_mask(&a->card->state);
@@ -82,7 +82,7 @@ static char *places_text(const struct attempt *a)
     return sb_take(&b);
 }
 
-/* A whole card has no instances: what its Device says of parts are shares. */
+/* A whole card has no instances: the parts in its Device are shares. */
 static bool fix_partition(const struct gpu_card *card, const char *profile, unsigned count,
                           struct layout_fix *ret)
 {

@@ -28,7 +28,8 @@ struct picture {
     char *room; /* what is free, in words: "1x 1g.10gb; room for 2g.20gb"; "" for nothing */
 };
 
-/* table: of the card's model; NULL: no MIG. Borrows from the card. *ret is overwritten. */
+/* Makes the picture. table: of the card's model; NULL: no MIG. Borrows from the card. *ret is
+ * overwritten. */
 void picture_make(const struct device_card *card, const struct mig_table *table,
                   struct picture *ret);
 void picture_done(struct picture *p);

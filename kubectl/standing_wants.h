@@ -9,8 +9,8 @@
 /* Adds a partition of this kind; ci_slices as in struct mig_want. False: there is no room for
  * another kind. */
 bool standing_wants_add(struct mig_wants *w, unsigned profile, unsigned ci_slices, unsigned count);
-/* Adds the instances of the mask (bit i: card->state.items[i]). False: one of them cannot be wanted,
- * since the table does not have it or it is bare. */
+/* Adds the instances of the mask (bit i: card->state.items[i]). False: one of them cannot be
+ * wanted, since the card's table does not have it, or it has no compute instance. */
 bool standing_wants_keep(const struct gpu_card *card, uint32_t mask, struct mig_wants *w);
-/* All instances of the card. */
+/* The mask of all instances of the card. */
 uint32_t standing_wants_all(const struct gpu_card *card);
