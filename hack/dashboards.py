@@ -98,9 +98,9 @@ CAPACITY = [
     bars("Free, by resource", "What pods can still get.", "short", ('cleave:free:max{model=~"$model|several"}', "{{resource}} {{model}}")),
     graph("Capacity and free", "By resource.", "short", ('sum by (resource) (cleave:capacity:max{model=~"$model|several"})', "{{resource}} capacity"), ('sum by (resource) (cleave:free:max{model=~"$model|several"})', "{{resource}} free")),
     graph("Granted, by namespace", "Containers that were given a card or a part of one.", "short", ('sum by (namespace, resource) (cleave:granted:max{model=~"$model"})', "{{namespace}} {{resource}}")),
-    graph("Fragmentation", "0: as much as a whole card can be had in one piece; 1: nothing. Only while as much is free.", "percentunit", ('cleave:fragmentation:ratio{model=~"$model"}', "{{model}}")),
+    graph("Fragmentation", "0: the largest free piece is as large as a card; 1: nothing is free in one piece. Empty while less than a card's memory is free in all.", "percentunit", ('cleave:fragmentation:ratio{model=~"$model"}', "{{model}}")),
     graph("Free memory and the largest piece", "By model.", "bytes", ('cleave:memory_free_bytes:max{model=~"$model"}', "{{model}} free"), ('cleave:largest_free_bytes:max{model=~"$model"}', "{{model}} largest piece")),
-    graph("Free memory in a week", "As the last day goes on.", "bytes", ('predict_linear(cleave:memory_free_bytes:max{model=~"$model"}[1d], 7 * 86400)', "{{model}}")),
+    graph("Free memory in a week", "If it changes as in the last day.", "bytes", ('predict_linear(cleave:memory_free_bytes:max{model=~"$model"}[1d], 7 * 86400)', "{{model}}")),
     graph("Changes", "Orders to nodes that were done, by how long they took.", "short", ("sum by (le) (increase(cleave_controller_wish_seconds_bucket[$__rate_interval]))", "{{le}} s or less")),
 ]
 

@@ -18,10 +18,6 @@ struct checkup {
     size_t n_leaders, n_left; /* Leases that a controller renews, and those that none does */
 };
 
-/* An answer that the agent or the controller owes within seconds is missed after so long; the
- * controller waits as long (reconcilers/silence.h). */
-enum { CHECKUP_SILENT_MS = 120000 };
-
 /* The name of the controller's Lease. */
 #define CHECKUP_LEASE "cleave-controller"
 

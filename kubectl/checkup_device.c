@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kubectl/status_card.h"
+#include "reconcilers/standing.h"
 #include "service/conditions.h"
 
 /* --- Conditions that say how far the work is --- */
@@ -155,7 +156,7 @@ void checkup_status(struct complaints *l, const char *node, const struct device_
         what.seen = "the node's agent has reported nothing yet";
         complaints_add(l, &what);
     } else if (unseen) {
-        what.reason = "AgentNotResponding";
+        what.reason = STANDING_SILENT;
         what.seen = "the node's agent has not seen the newest order";
         complaints_add(l, &what);
     }
