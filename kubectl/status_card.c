@@ -7,6 +7,7 @@
 
 #include "base/xalloc.h"
 
+#include "kubectl/safe_text.h"
 #include "partition/mig_part.h"
 #include "partition/model.h"
 #include "partition/vendor.h"
@@ -23,7 +24,8 @@ struct mig_table *status_card_table(const struct device_status *st, const struct
 
 char *status_card_title(const char *vendor, int64_t index)
 {
-    return xasprintf("%s GPU %lld", vendor_title(vendor), (long long)index);
+    auto_free char *title = xasprintf("%s GPU %lld", vendor_title(vendor), (long long)index);
+    return safe_text(title);
 }
 
 static void copy(char *to, size_t bytes, const char *from)

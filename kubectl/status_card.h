@@ -14,7 +14,7 @@
 /* What the card's model can be partitioned into. Caller frees. NULL: it has no MIG, or the table
  * cannot be read. */
 struct mig_table *status_card_table(const struct device_status *st, const struct device_card *card);
-/* The card's name for a person: "NVIDIA GPU 0". Caller frees. */
+/* The card's name for a person, safe for a terminal: "NVIDIA GPU 0". Caller frees. */
 char *status_card_title(const char *vendor, int64_t index);
 
 /* Reads the card. table: status_card_table. *ret is overwritten; free it with gpu_card_done. */
