@@ -20,15 +20,15 @@ static inline bool text_equal(const char *a, const char *b)
     return text_order(a, b) == 0;
 }
 
-/* Sets a member of a document, unless the text is empty. */
-static inline void text_set(json_t *o, const char *key, const char *text)
-{
-    if (text && *text)
-        (void)json_object_set_new(o, key, json_string(text));
-}
-
 /* Frees a text that its entry owns behind const, so that callers can lend theirs. */
 static inline void text_free(const char *text)
 {
     free((void *)(uintptr_t)text);
+}
+
+/* Sets a field of a document; an empty text is none. */
+static inline void text_set(json_t *o, const char *key, const char *text)
+{
+    if (text && *text)
+        (void)json_object_set_new(o, key, json_string(text));
 }
