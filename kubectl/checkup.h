@@ -10,7 +10,7 @@
 struct checkup {
     int64_t now_ms; /* wall clock */
     struct complaints found;
-    /* Which kinds were read to their end. */
+    /* The kinds that were read to their end. */
     bool has_nodes, has_devices, has_leases;
     json_t *nodes;    /* a set of names; true: it has cards, and no Device was seen of it */
     json_t *versions; /* of agents: how many nodes have each */

@@ -16,7 +16,7 @@ struct attempt {
     struct mig_plan plan;
 };
 
-/* --- What stands, as wants for the planner, so that it stays --- */
+/* --- Instances as wants for the planner, so that they stay --- */
 
 /* Adds one partition of this kind. False: there is no room for another kind. */
 static bool add_want(struct mig_wants *w, unsigned profile, unsigned ci_slices)

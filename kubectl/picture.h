@@ -6,7 +6,8 @@
 #include "api/device.h"
 #include "partition/mig.h"
 
-/* One card as its Device shows it, as parts side by side, in the order of their places. Pure. */
+/* A picture of one card, as its Device shows it: parts side by side, in the order of their places.
+ * Pure. */
 
 enum part_state {
     PART_FREE,  /* it stands, and nobody has it */

@@ -12,7 +12,7 @@
 #include "partition/vendor.h"
 #include "reconcilers/records/node_record.h"
 
-/* --- What it asks for --- */
+/* --- The resources that a pod asks for --- */
 
 static struct wish_resource *resource_of(struct pod_wish *w, const char *name)
 {
@@ -103,7 +103,7 @@ void pod_wish_done(struct pod_wish *w)
     *w = (struct pod_wish){0};
 }
 
-/* --- Which nodes it may have --- */
+/* --- The nodes that a pod may have --- */
 
 /* kubernetes pkg/apis/core Toleration.ToleratesTaint. */
 static bool tolerates(const json_t *t, const json_t *taint)

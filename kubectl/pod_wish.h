@@ -37,7 +37,7 @@ AUTO_DEFINE(pod_wish, struct pod_wish, pod_wish_done)
 /* The sum of two amounts, neither of which is negative; INT64_MAX where it is more: a pod may ask
  * for any number. */
 int64_t pod_wish_sum(int64_t a, int64_t b);
-/* How much of a resource a pod asks for. */
+/* The amount of a resource that a pod asks for. */
 int64_t pod_wish_of(const struct pod_wish *w, const char *resource);
 /* Why the pod may not have this Node, for a person: not Ready, cordoned, a taint that it does not
  * tolerate, its nodeSelector. Caller frees. NULL: it may, as far as is judged here (affinity and

@@ -16,7 +16,7 @@
 
 enum { MAX_WORDS_BYTES = 64 << 10 };
 
-/* --- What is read --- */
+/* --- Reading the cluster --- */
 
 struct reading {
     struct findings found; /* its Nodes and Devices in the scheduler's records */
@@ -68,7 +68,7 @@ static int read_cluster(struct kc *kc, struct scope *s, const char *ns, struct r
                             "quotas of the namespace are not seen", e);
 }
 
-/* --- What it asks for --- */
+/* --- The pod's wish in words --- */
 
 static void add_ask(const struct fraction_ask *a, struct sb *b)
 {

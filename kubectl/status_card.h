@@ -11,8 +11,8 @@
  * slice a part of a GPU instance begins.
  */
 
-/* What the card's model can be partitioned into. Caller frees. NULL: it has no MIG, or the table
- * cannot be read. */
+/* The table of the partitions that the card's model can have. Caller frees. NULL: it has no MIG, or
+ * the table cannot be read. */
 struct mig_table *status_card_table(const struct device_status *st, const struct device_card *card);
 /* The card's name for a person, safe for a terminal: "NVIDIA GPU 0". Caller frees. */
 char *status_card_title(const char *vendor, int64_t index);

@@ -7,7 +7,7 @@
 #include "base/err.h"
 
 /*
- * What a command could not read of the cluster, in words for a person: it goes on without, and says
+ * The kinds that a command could not read, in words for a person: it goes on without them, and says
  * so (command_notes; notRead[] of a document).
  */
 struct unread {

@@ -13,7 +13,7 @@
 
 enum { MAX_REQUEST = 16 };
 
-/* --- What is read --- */
+/* --- Nodes and pods --- */
 
 void why_add_node(struct why *y, const struct pod_wish *wish, const json_t *node)
 {

@@ -163,8 +163,8 @@ static void write_page(struct sampler *s, bool without_pods, struct sb *out)
     samples_write(&s->samples, how, out);
 }
 
-/* Where the page has no room for all pods of shared cards, none is on it: sums over a part of them
- * would be wrong. */
+/* Writes the page anew. Where it has no room for all pods of shared cards, none is on it: sums over
+ * a part of them would be wrong. */
 static void publish(struct sampler *s)
 {
     auto_sb struct sb page = SB_INIT(MAX_PAGE_BYTES - MAX_STALE_BYTES);
