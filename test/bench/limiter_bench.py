@@ -172,8 +172,8 @@ class Plain:
         self.probe = bench.probe
         self.boxes = [bench.side(side, percent=percent) for percent in (30, 70)]
 
-    def spins(self, share, seconds, us):
-        return Spinner(self.boxes[share], self.probe, seconds, us)
+    def spins(self, share, seconds, us, word):
+        return Spinner(self.boxes[share], self.probe, word, seconds, us)
 
     def end(self):
         pass
@@ -192,7 +192,7 @@ def turns(bench, us):
     small, done = {}, {}
     for side in SIDES:
         one = host(bench, side)
-        spinners = [one.spins(share, SPIN_S, us) for share in (0, 1)]
+        spinners = [one.spins(share, SPIN_S, us, "feed") for share in (0, 1)]
         percent, _ = parts(spinners, after=SETTLED_MS)
         begin, end = max(min(spinner.counts) for spinner in spinners) + SETTLED_MS, min(max(spinner.counts) for spinner in spinners) - 300
         one.end()

@@ -679,7 +679,6 @@ void kc_conformance_long_answers_end_however_slowly_they_are_read(struct kc_conf
 {
     auto_err struct err e = {0};
     auto_free char *text = xmalloc(LONG_BYTES + 1);
-    auto_scope struct scope *s = scope_new(t->s, 20000);
     const struct kc_target all = thing(NULL);
     unsigned seen = 0;
     memset(text, 'x', LONG_BYTES);
@@ -693,6 +692,7 @@ void kc_conformance_long_answers_end_however_slowly_they_are_read(struct kc_conf
         json_decref(make(t, &what, body));
     }
     for (int i = 0; i < LONG_LISTS; i++) {
+        auto_scope struct scope *s = scope_new(t->s, 20000);
         const struct kc_list_opts o = {.labels = "set=long", .page_size = LONG_NAMES - i};
         cr_assert_eq(kc_list_each(t->kc, s, &all, &o, read_slowly, &seen, NULL, &e), 0, "%s",
                      e.msg);
