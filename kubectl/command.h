@@ -66,8 +66,8 @@ int command_cards_watch(const struct command *c, const char *node);
 int command_doctor(const struct command *c);
 /* `kubectl cleave history`: what has changed on a node, the newest first. */
 int command_history(const struct command *c, const char *node);
-/* `kubectl cleave top`: what the cards of all nodes, or of one, do now. ns: of the agents. node NULL:
- * all. */
+/* `kubectl cleave top`: what the cards of all nodes, or of one, do now. ns: of the agents. node
+ * NULL: all. */
 int command_top(const struct command *c, const char *ns, const char *node);
 /* The same, drawn anew each top_ms, until the scope ends. */
 int command_top_watch(const struct command *c, const char *ns, const char *node);

@@ -32,8 +32,8 @@ static bool add_want(struct mig_wants *w, unsigned profile, unsigned ci_slices)
     return true;
 }
 
-/* Adds the instances of the mask (bit i: card->state.items[i]). False: one of them cannot be wanted,
- * since the card's table does not have it, or it has no compute instance. */
+/* Adds the instances of the mask (bit i: card->state.items[i]). False: one of them cannot be
+ * wanted, since the card's table does not have it, or it has no compute instance. */
 static bool keep(const struct gpu_card *card, uint32_t mask, struct mig_wants *w)
 {
     for (unsigned i = 0; i < card->state.n; i++) {
