@@ -10,6 +10,9 @@
 
 #define GIB 1073741824.0
 
+/* A double has at most some 310 digits before its point. */
+enum { MAX_NUMBERS_BYTES = 4096 };
+
 /* Columns; each but the first has a blank before it. */
 enum {
     USE = 5,
@@ -95,19 +98,23 @@ static void add_values(const struct top_values *v, const struct screen *s, struc
 
 /* --- Lines --- */
 
-/* Appends a line: its name, cut to its columns, and the numbers. */
+/* Appends a line: a name and its numbers. Names are never cut, as their ends tell pods apart: the numbers of
+ * one that is too long stand below it. */
 static void add_line(const char *name, enum ink ink, const struct top_values *v,
                      const struct screen *s, struct sb *b)
 {
     size_t width = width_of_name(s);
     auto_free char *safe = safe_text(name);
-    safe[safe_text_cut(safe, width)] = '\0';
     size_t columns = safe_text_columns(safe);
+    auto_sb struct sb numbers = SB_INIT(MAX_NUMBERS_BYTES);
+    add_values(v, s, &numbers);
+    trim(&numbers);
     screen_paint(s, b, ink, safe);
-    sb_addf(b, "%*s", (int)(width - columns), "");
-    add_values(v, s, b);
-    trim(b);
-    sb_add_char(b, '\n');
+    if (numbers.len && columns > width)
+        sb_addf(b, "\n%*s", (int)width, "");
+    else if (numbers.len)
+        sb_addf(b, "%*s", (int)(width - columns), "");
+    sb_addf(b, "%s\n", sb_str(&numbers));
 }
 
 static void add_user(const struct top_user *u, const char *before, const struct screen *s,

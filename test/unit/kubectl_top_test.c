@@ -231,11 +231,12 @@ Test(top, narrow_screens_have_fewer_columns)
                     "    ml/b                       20 %        20.0 GiB\n");
     expect_text(40, "NODE / CARD / POD    USE          MEMORY\n"
                     "n1\n"
-                    "  GPU 0  NVIDIA H1\n"
+                    "  GPU 0  NVIDIA H100\n"
                     "    not read for 93 s: these are the last values\n"
                     "    1g.10gb  ml/c   97 %    9.0/10.0 GiB\n"
                     "    1g.10gb                 0.0/10.0 GiB\n"
-                    "  GPU 1  NVIDIA H1  65 %   30.5/80.0 GiB\n"
+                    "  GPU 1  NVIDIA H100\n"
+                    "                    65 %   30.5/80.0 GiB\n"
                     "    ml/a            40 %        10.0 GiB\n"
                     "    ml/b            20 %        20.0 GiB\n");
 }
