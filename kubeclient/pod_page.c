@@ -14,6 +14,8 @@
 
 #include "kubeclient/port_forward.h"
 
+enum { MAX_HEADER_BYTES = 65536 };
+
 /* What is read of the answer to one request. */
 struct reading {
     CURLM *multi;
@@ -24,6 +26,7 @@ struct reading {
     in_port_t at; /* the listener's port, and libcurl's own; network byte order */
     in_port_t from;
     struct sb body;
+    size_t header_bytes;
     char reason[CURL_ERROR_SIZE];
 };
 
@@ -84,7 +87,7 @@ static void admit(struct reading *r)
     auto_fd int fd = r->listener < 0 ? -1
                                      : accept4(r->listener, (struct sockaddr *)&who, &len,
                                                SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 || who.sin_port != r->from)
+    if (fd < 0 || who.sin_port != r->from || who.sin_addr.s_addr != htonl(INADDR_LOOPBACK))
         return;
     port_forward_attach(r->forward, TAKE_FD(fd));
     (void)close(r->listener);
@@ -92,6 +95,15 @@ static void admit(struct reading *r)
 }
 
 /* --- The request --- */
+
+/* libcurl keeps the headers, and reads them without end. */
+static size_t count_header(char *line, size_t size, size_t count, void *arg)
+{
+    struct reading *r = arg;
+    (void)line;
+    r->header_bytes += size * count;
+    return r->header_bytes <= MAX_HEADER_BYTES ? size * count : 0;
+}
 
 static size_t take_body(char *data, size_t size, size_t count, void *arg)
 {
@@ -125,6 +137,8 @@ static void set_up(struct reading *r, const struct way *way, const struct pod_pa
     WAY_SET(easy, CURLOPT_USERAGENT, way->user_agent);
     WAY_SET(easy, CURLOPT_OPENSOCKETFUNCTION, give_socket);
     WAY_SET(easy, CURLOPT_OPENSOCKETDATA, r);
+    WAY_SET(easy, CURLOPT_HEADERFUNCTION, count_header);
+    WAY_SET(easy, CURLOPT_HEADERDATA, r);
     WAY_SET(easy, CURLOPT_WRITEFUNCTION, take_body);
     WAY_SET(easy, CURLOPT_WRITEDATA, r);
     WAY_SET(easy, CURLOPT_ERRORBUFFER, r->reason);
@@ -136,6 +150,9 @@ static int conclude(struct reading *r, CURLcode code, const struct pod_page *pag
     long status = 0;
     (void)curl_easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &status);
     TRY(sb_check(&r->body, e));
+    if (r->header_bytes > MAX_HEADER_BYTES)
+        return err_set(e, ERR_TOO_LARGE, "%s answered with more than %d bytes of headers",
+                       page->pod, (int)MAX_HEADER_BYTES);
     if (code != CURLE_OK) {
         way_clean_words(r->reason);
         return err_set(e, way_err_kind(code), "%s:%u: %s", page->pod, (unsigned int)page->port,

@@ -286,6 +286,24 @@ static void pour(struct pod *p, int fd)
         say_on(fd, 0, piece, sizeof(piece));
 }
 
+static void pour_headers(struct pod *p, int fd)
+{
+    static const char head[] = "HTTP/1.1 200 OK\r\n", line[] = "X-Header: 0123456789\r\n";
+    shake_hands(p, fd);
+    open_channels(fd);
+    hear_request(p, fd);
+    say_on(fd, 0, head, strlen(head));
+    for (size_t i = 0; i < 100000; i++)
+        say_on(fd, 0, line, strlen(line));
+}
+
+Test(port_forward, headers_without_end_are_bounded)
+{
+    struct pod p = {0};
+    auto_got struct got g = get_served(&p, pour_headers, PATIENCE_MS);
+    cr_expect_eq(g.rc, -ERR_TOO_LARGE, "%s", err_msg(&g.e));
+}
+
 Test(port_forward, a_page_without_end_is_bounded)
 {
     struct pod p = {0};
