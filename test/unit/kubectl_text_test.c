@@ -7,12 +7,12 @@
 #include "base/yaml.h"
 
 #include "kubectl/bar.h"
-#include "kubectl/card_name.h"
 #include "kubectl/command.h"
 #include "kubectl/completion.h"
 #include "kubectl/failure.h"
 #include "kubectl/safe_text.h"
 #include "kubectl/screen.h"
+#include "kubectl/status_card.h"
 #include "kubectl/word_list.h"
 
 #define CAP 4096
@@ -53,11 +53,11 @@ Test(safe_text, letters_of_all_scripts_stay)
     cr_expect_eq(safe_text_cut("ab", 5), 2);
 }
 
-Test(card_name, a_vendor_is_named_as_he_names_himself_or_as_the_device_says)
+Test(status_card, a_vendor_is_named_as_he_names_himself_or_as_the_device_says)
 {
-    auto_free char *known = card_name("nvidia", 3);
-    auto_free char *unknown = card_name("\x1b[2J", 0);
-    auto_free char *none = card_name(NULL, 0);
+    auto_free char *known = status_card_title("nvidia", 3);
+    auto_free char *unknown = status_card_title("\x1b[2J", 0);
+    auto_free char *none = status_card_title(NULL, 0);
     cr_expect_str_eq(known, "NVIDIA GPU 3");
     cr_expect_str_eq(unknown, X "[2J GPU 0");
     cr_expect_str_eq(none, "unknown GPU 0");
@@ -226,5 +226,6 @@ Test(completion, goes_on_as_the_command_line_may)
     COMPLETES("json\nyaml\n:4\n", "why", "pod", "-o", "");
     COMPLETES(":4\n", "why", "");
     COMPLETES(":4\n", "odd", "--");
+    COMPLETES("--namespace\n:4\n", "top", "--na");
     expect_completion(NULL, 0, "doctor\nhistory\nplan\ntop\nversion\nwhy\n:4\n");
 }
