@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real Prometheus scrapes controller and agent behind their tokens, with the rules and dashboards as they are shipped."""
 
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
 import pytest
 import yaml
 from conftest import wait_for
 from kubelet_stub import kubelet  # noqa: F401
-from prometheus_rig import Prometheus, all_queries, in_seconds, promtool, shipped_rules
+from prometheus_rig import Prometheus, all_queries, in_seconds, promtool, scrape_configs, shipped_rules
 from stack import rig  # noqa: F401
 from test_limiter_audit import Watched
 from test_metrics_auth import Pair, Scraper, account, can_read, rights  # noqa: F401
@@ -15,8 +18,15 @@ SEVENTHS = {"mode": "mig", "mig": {"profiles": {"1g.10gb": 7}}}
 JOBS = ("cleave-controller", "cleave-agent", "cleave-telemetry")
 
 
+def bounds(name):
+    """What docs/monitoring.md has against a page of somebody else's."""
+    (found,) = (j for j in scrape_configs() if j["job_name"] == name)
+    return {key: found[key] for key in ("sample_limit", "metric_relabel_configs")}
+
+
 def job(name, node, served, token, **more):
     return {
+        **bounds(name),
         "job_name": name,
         "scheme": "https",
         "honor_labels": True,
@@ -131,3 +141,34 @@ def test_each_query_of_each_dashboard_has_data(of_each_kind):
     asked = all_queries()
     assert len(asked) > 70
     prometheus.wait_data(asked)
+
+
+class Forged(BaseHTTPRequestHandler):
+    def do_GET(self):  # noqa: N802
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain")
+        self.end_headers()
+        self.wfile.write(b'cleave_own 1\napiserver_request_total{job="kube-apiserver"} 1\nup{job="kube-apiserver",instance="a:6443"} 0\n')
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def forger():
+    """The address of a server that poses as an API server's page."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Forged)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_whoever_answers_in_an_agents_place_stays_in_its_job(rig, forger):
+    """Somebody who has the node, say."""
+    static = {"honor_labels": True, "static_configs": [{"targets": [forger]}]}
+    prometheus = Prometheus(rig, [{"job_name": "cleave-agent", **bounds("cleave-agent"), **static}])
+    wait_for(lambda: prometheus.value("sum(cleave_own)") == 1, 30, "a sample that is the job's own")
+    assert prometheus.query('{job="kube-apiserver"}') == []
