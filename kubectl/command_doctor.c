@@ -40,6 +40,10 @@ static const struct {
     {&resource_leaders, NULL, see_leader, true, "whether its definition is there is not known"},
     {&resource_leases, "metadata.name=" CHECKUP_LEASE, checkup_lease, false,
      "whether a controller leads is not known"},
+    {&resource_leases, "metadata.name=" CHECKUP_SCHEDULER, checkup_scheduler_lease, false,
+     "whether a scheduler leads is not known"},
+    {&resource_deployments, "metadata.name=" CHECKUP_SCHEDULER, checkup_scheduler, false,
+     "whether the scheduler is ready is not known"},
 };
 
 struct visit {
