@@ -84,6 +84,16 @@ Test(screen, a_line_is_as_wide_as_the_terminal_within_bounds_and_80_elsewhere)
     cr_expect_eq(screen_of(false, 500, none).columns, 80);
 }
 
+Test(screen, foreign_text_has_our_colour_and_none_of_its_own)
+{
+    auto_sb struct sb b = SB_INIT(CAP);
+    const struct screen colours = {.columns = 80, .colours = true};
+    screen_paint_foreign(&colours, &b, INK_BAD, "a\x1b[2J");
+    screen_paint_foreign(&plain, &b, INK_BAD, "b\n");
+    screen_paint_foreign(&plain, &b, INK_BAD, NULL);
+    cr_expect_str_eq(sb_str(&b), "\033[31ma" X "[2J\033[0mb" X, "got \"%s\"", sb_str(&b));
+}
+
 static void expect_bar(const struct picture *p, size_t columns, const struct screen *s,
                        const char *bar)
 {
