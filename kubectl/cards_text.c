@@ -94,6 +94,8 @@ static void add_card(const struct device_card *card, const struct mig_table *tab
     picture_make(card, table, &p);
     sb_addf(b, "  %s GPU %lld  %s  %s", vendor_title(card->vendor), (long long)card->index, model,
             api_mode_names[card->mode]);
+    if (card->replicas)
+        sb_addf(b, ", %lld replicas", (long long)card->replicas);
     add_state(card, s, b);
     sb_add(b, "\n" INDENT);
     bar_add(&p, s->columns - strlen(INDENT), s, b);
@@ -171,6 +173,8 @@ static json_t *part_json(const struct device_card *card, const struct picture_pa
         set_text(o, "uuid", p->from->uuid);
         set_text(o, "placement", p->from->placement);
     }
+    if (p->replicas)
+        (void)json_object_set_new(o, "replicas", json_integer(p->replicas));
     if (p->from && p->from->has_slice) {
         (void)json_object_set_new(o, "memoryMiB", json_integer(p->from->slice.memory_mib));
         (void)json_object_set_new(o, "computePercent",

@@ -103,10 +103,12 @@ static void expect_bar(const struct picture *p, size_t columns, const struct scr
 }
 
 static char two_g[] = "2g.20gb", one_g[] = "1g.10gb", no_name[] = "", red[] = "\x1b[31m";
-static struct picture_part cut[] = {{two_g, 2, PART_USED, NULL},
-                                    {one_g, 1, PART_FREE, NULL},
-                                    {one_g, 1, PART_ILL, NULL},
-                                    {no_name, 4, PART_UNCUT, NULL}};
+#define PART(text, columns, is)                                                                    \
+    {                                                                                              \
+        .name = (text), .weight = (columns), .state = (is)                                         \
+    }
+static struct picture_part cut[] = {PART(two_g, 2, PART_USED), PART(one_g, 1, PART_FREE),
+                                    PART(one_g, 1, PART_ILL), PART(no_name, 4, PART_UNCUT)};
 static const struct picture card = {cut, 4, NULL};
 
 Test(bar, parts_are_as_wide_as_they_weigh_and_fill_the_line)
@@ -124,13 +126,13 @@ Test(bar, a_narrow_line_cuts_names_and_at_last_parts)
 
 Test(bar, names_do_not_command_the_terminal)
 {
-    struct picture_part odd[] = {{red, 1, PART_FREE, NULL}};
+    struct picture_part odd[] = {PART(red, 1, PART_FREE)};
     expect_bar(&(struct picture){odd, 1, NULL}, 10, &plain, "[" X "[31m---]");
 }
 
 Test(bar, colours_tell_free_from_used)
 {
-    struct picture_part two[] = {{one_g, 1, PART_FREE, NULL}, {two_g, 1, PART_USED, NULL}};
+    struct picture_part two[] = {PART(one_g, 1, PART_FREE), PART(two_g, 1, PART_USED)};
     expect_bar(&(struct picture){two, 2, NULL}, 19,
                &(struct screen){.columns = 80, .colours = true},
                "[\033[32m1g.10gb-\033[0m|\033[33m2g.20gb#\033[0m]");
