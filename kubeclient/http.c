@@ -489,3 +489,8 @@ int kc_http_new(const struct kc_config *config, const struct kc_http_opts *o, st
         *ret = &h->base;
     return rc;
 }
+
+const struct way *kc_http_way(const struct kc *c)
+{
+    return transport_way(((const struct kc_http *)c)->transport);
+}

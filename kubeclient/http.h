@@ -5,6 +5,7 @@
 
 #include "kubeclient/client.h"
 #include "kubeclient/config.h"
+#include "kubeclient/way.h"
 
 /*
  * The client of a real API server, over libcurl.
@@ -47,3 +48,7 @@ struct kc_http_opts {
  * used; ERR_NOT_FOUND, ERR_SYSTEM: files. */
 int kc_http_new(const struct kc_config *config, const struct kc_http_opts *o, struct kc **ret,
                 struct err *e) MUST_CHECK;
+
+/* The way that this client takes, for connections besides its calls. c: made by kc_http_new. Borrowed
+ * from it. */
+const struct way *kc_http_way(const struct kc *c);

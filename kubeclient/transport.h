@@ -8,6 +8,7 @@
 #include "base/scope.h"
 
 #include "kubeclient/config.h"
+#include "kubeclient/way.h"
 
 /*
  * One request and its answer over libcurl: connections, TLS, credentials, cancellation. HTTP only;
@@ -49,6 +50,9 @@ int transport_do(struct transport *t, struct scope *s, struct exchange *x,
 
 /* After a 401: true when the next exchange may have a better token. */
 bool transport_drop_token(struct transport *t, const char *token);
+
+/* The way that its exchanges take. Borrowed. */
+const struct way *transport_way(const struct transport *t);
 
 /* No exchange may be in progress. NULL allowed; returns NULL. */
 struct transport *transport_free(struct transport *t);

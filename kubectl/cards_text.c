@@ -7,6 +7,7 @@
 
 #include "kubectl/bar.h"
 #include "kubectl/safe_text.h"
+#include "kubectl/text.h"
 #include "kubectl/word_list.h"
 #include "partition/model.h"
 #include "partition/vendor.h"
@@ -136,12 +137,6 @@ void cards_text(const struct node_cards_view *v, const struct screen *s, struct 
 
 /* --- For programs --- */
 
-static void set_text(json_t *o, const char *key, const char *text)
-{
-    if (text && *text)
-        (void)json_object_set_new(o, key, json_string(text));
-}
-
 static json_t *users_json(const struct device_card *card, const struct picture_part *p)
 {
     size_t n;
@@ -149,10 +144,10 @@ static json_t *users_json(const struct device_card *card, const struct picture_p
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++) {
         json_t *o = json_object();
-        set_text(o, "namespace", users[i].namespace);
-        set_text(o, "name", users[i].name);
-        set_text(o, "container", users[i].container);
-        set_text(o, "process", users[i].process);
+        text_set(o, "namespace", users[i].namespace);
+        text_set(o, "name", users[i].name);
+        text_set(o, "container", users[i].container);
+        text_set(o, "process", users[i].process);
         if (users[i].pid)
             (void)json_object_set_new(o, "pid", json_integer(users[i].pid));
         (void)json_array_append_new(list, o);
@@ -167,11 +162,11 @@ static json_t *part_json(const struct device_card *card, const struct picture_pa
                                          [PART_ILL] = "Unhealthy",
                                          [PART_UNCUT] = "Uncut"};
     json_t *o = json_object();
-    set_text(o, "name", p->name);
-    set_text(o, "state", states[p->state]);
+    text_set(o, "name", p->name);
+    text_set(o, "state", states[p->state]);
     if (p->from) {
-        set_text(o, "uuid", p->from->uuid);
-        set_text(o, "placement", p->from->placement);
+        text_set(o, "uuid", p->from->uuid);
+        text_set(o, "placement", p->from->placement);
     }
     if (p->replicas)
         (void)json_object_set_new(o, "replicas", json_integer(p->replicas));
@@ -196,13 +191,13 @@ static json_t *card_json(const struct device_card *card, const struct mig_table 
     for (size_t i = 0; i < p.n; i++)
         (void)json_array_append_new(parts, part_json(card, &p.parts[i]));
     (void)json_object_set_new(o, "index", json_integer(card->index));
-    set_text(o, "uuid", card->uuid);
-    set_text(o, "vendor", card->vendor);
-    set_text(o, "model", card->model);
-    set_text(o, "mode", api_mode_names[card->mode]);
+    text_set(o, "uuid", card->uuid);
+    text_set(o, "vendor", card->vendor);
+    text_set(o, "model", card->model);
+    text_set(o, "mode", api_mode_names[card->mode]);
     (void)json_object_set_new(o, "healthy", json_boolean(card->healthy));
     (void)json_object_set_new(o, "parts", parts);
-    set_text(o, "free", p.room);
+    text_set(o, "free", p.room);
     return o;
 }
 
@@ -210,8 +205,8 @@ json_t *cards_json(const struct node_cards_view *v)
 {
     json_t *o = json_object();
     json_t *cards = json_array();
-    set_text(o, "name", v->name);
-    set_text(o, "error", v->error);
+    text_set(o, "name", v->name);
+    text_set(o, "error", v->error);
     if (v->has_node) {
         (void)json_object_set_new(o, "nodeReady", json_boolean(!v->unready));
         (void)json_object_set_new(o, "cordoned", json_boolean(v->cordoned));

@@ -7,6 +7,7 @@
 #include "base/scope.h"
 
 #include "kubeclient/client.h"
+#include "kubeclient/pod_page.h"
 #include "kubectl/screen.h"
 
 /* The commands, the cluster and the outputs that they are given, and their exit statuses. */
@@ -16,14 +17,21 @@ enum command_exit { COMMAND_OK = 0, COMMAND_FAILED = 1, COMMAND_CHANGES = 2 /* o
 
 enum command_output { OUTPUT_TEXT, OUTPUT_JSON, OUTPUT_YAML };
 
+/* pod_page_get with its way, or a test's. Any thread. */
+typedef int command_page_fn(void *arg, struct scope *s, const struct pod_page *page, char **ret,
+                            struct err *e);
+
 struct command {
     struct kc *kc;
+    command_page_fn *page;
+    void *page_arg;
     struct scope *scope;
     const char *server; /* for messages */
     struct screen screen;
     enum command_output output;
     const struct clock *clock;
     int64_t redraw_ms; /* at most one picture in this time (redraw.h) */
+    int64_t top_ms;    /* one of `top` in this time */
     FILE *out, *err;
 };
 
@@ -57,3 +65,8 @@ int command_cards_watch(const struct command *c, const char *node);
 int command_doctor(const struct command *c);
 /* `kubectl cleave history`: what has changed on a node, the newest first. */
 int command_history(const struct command *c, const char *node);
+/* `kubectl cleave top`: what the cards of all nodes, or of one, do now. ns: of the agents. node NULL:
+ * all. */
+int command_top(const struct command *c, const char *ns, const char *node);
+/* The same, drawn anew each top_ms, until the scope ends. */
+int command_top_watch(const struct command *c, const char *ns, const char *node);

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-static const char *const verbs[] = {"doctor", "history", "plan", "version", "why", NULL};
+static const char *const verbs[] = {"doctor", "history", "plan", "top", "version", "why", NULL};
 static const char *const formats[] = {"json", "yaml", NULL};
 static const char *const none[] = {NULL};
 
@@ -16,6 +16,7 @@ static const struct {
     {"doctor", {"--context", "--help", "--kubeconfig", "--output", NULL}},
     {"history", {"--context", "--help", "--kubeconfig", "--output", NULL}},
     {"plan", {"--context", "--filename", "--help", "--kubeconfig", "--output", NULL}},
+    {"top", {"--context", "--help", "--kubeconfig", "--namespace", "--output", "--watch", NULL}},
     {"why", {"--context", "--help", "--kubeconfig", "--namespace", "--output", NULL}},
 };
 

@@ -11,8 +11,11 @@
 #include "kubectl/command.h"
 #include "kubectl/completion.h"
 
-/* No eye follows more than a picture a second. */
-enum { MAX_COMPLETION_BYTES = 4096, REDRAW_MS = 1000 };
+/* No eye follows more than a picture a second; the agents measure each 15 s by default. */
+enum { MAX_COMPLETION_BYTES = 4096, REDRAW_MS = 1000, TOP_MS = 15000 };
+
+/* Where the agents are by default (config/namespace). */
+#define AGENTS_NS "cleave-node"
 
 struct flags {
     const char *kubeconfig, *context, *output, *node, *file, *namespace;
@@ -54,6 +57,12 @@ static void session_done(struct session *s)
 AUTO_DEFINE(session, struct session, session_done)
 #define auto_session AUTO(session)
 
+static int page_of(void *arg, struct scope *s, const struct pod_page *page, char **ret,
+                   struct err *e)
+{
+    return pod_page_get(kc_http_way(arg), s, page, ret, e);
+}
+
 static int connect_to(const struct flags *f, struct session *ret, struct command *c, struct err *e)
 {
     const struct kc_http_opts o = {.user_agent = "kubectl-cleave/" CLEAVE_VERSION};
@@ -62,11 +71,14 @@ static int connect_to(const struct flags *f, struct session *ret, struct command
     TRY(kc_http_new(&ret->config, &o, &ret->kc, e));
     ret->scope = scope_new(/* parent= */ NULL, /* timeout_ms= */ -1);
     c->kc = ret->kc;
+    c->page = page_of;
+    c->page_arg = ret->kc;
     c->scope = ret->scope;
     c->server = ret->config.server;
     c->screen = screen_behind(STDOUT_FILENO, environ);
     c->clock = clock_real();
     c->redraw_ms = REDRAW_MS;
+    c->top_ms = TOP_MS;
     c->out = stdout;
     c->err = stderr;
     return 0;
@@ -99,6 +111,7 @@ static int run_cards(int argc, char **argv)
         options_help("kubectl cleave [--node NAME] [-w] [-o json|yaml]\n"
                      "       kubectl cleave plan -f FILE [-o json|yaml]\n"
                      "       kubectl cleave why POD [-n NAMESPACE] [-o json|yaml]\n"
+                     "       kubectl cleave top [NODE] [-w] [-o json|yaml]\n"
                      "       kubectl cleave doctor [-o json|yaml]\n"
                      "       kubectl cleave history NODE [-o json|yaml]\n"
                      "       kubectl cleave version",
@@ -182,6 +195,39 @@ static int run_why(int argc, char **argv)
     return command_why(&c, ns ? ns : "default", pod);
 }
 
+static int run_top(int argc, char **argv)
+{
+    struct flags f = {.namespace = AGENTS_NS};
+    auto_err struct err e = {0};
+    auto_session struct session s = {0};
+    struct command c = {0};
+    const char *node = NULL;
+    size_t n;
+    const struct option_def defs[] =
+        {{.name = "namespace",
+          .letter = 'n',
+          .value = "NAME",
+          .text = &f.namespace,
+          .help = "of the agents"},
+         {.name = "watch", .letter = 'w', .on = &f.watch, .help = "draw it anew each 15 s"},
+         COMMON_OPTIONS(&f),
+         {0}};
+    if (options_parse(defs, argc, argv, &node, 1, &n, &e) < 0)
+        return usage_error("top", &e);
+    if (f.help) {
+        options_help("kubectl cleave top [NODE] [-n NAMESPACE] [-w] [-o json|yaml]",
+                     "Shows what the cards do now, and which pod how much of it: use, memory, "
+                     "temperature, power.\nAsks the nodes' agents by a port-forward. Changes "
+                     "nothing.",
+                     defs);
+        return COMMAND_OK;
+    }
+    if (connect_to(&f, &s, &c, &e) < 0)
+        return command_fail(stderr, /* server= */ NULL, &e);
+    node = n ? node : NULL;
+    return f.watch ? command_top_watch(&c, f.namespace, node) : command_top(&c, f.namespace, node);
+}
+
 static int run_doctor(int argc, char **argv)
 {
     struct flags f = {0};
@@ -250,8 +296,10 @@ static const struct verb {
     const char *name;
     int (*run)(int argc, char **argv);
 } verbs[] = {
-    {"plan", run_plan},       {"why", run_why},         {"doctor", run_doctor},
-    {"history", run_history}, {"version", run_version}, {"__complete", run_complete},
+    {"plan", run_plan},           {"why", run_why},
+    {"doctor", run_doctor},       {"top", run_top},
+    {"history", run_history},     {"version", run_version},
+    {"__complete", run_complete},
 };
 
 /* Without zeroing: jansson asks for millions of pieces when a long list is parsed, and fills them. */

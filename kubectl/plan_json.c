@@ -4,12 +4,7 @@
 #include "base/jx.h"
 
 #include "kubectl/plan_text.h"
-
-static void set_text(json_t *o, const char *key, const char *text)
-{
-    if (text && *text)
-        (void)json_object_set_new(o, key, json_string(text));
-}
+#include "kubectl/text.h"
 
 static json_t *names(char *const *items, size_t n)
 {
@@ -31,10 +26,10 @@ static json_t *users(const struct card_plan_view *c)
     for (size_t i = 0; i < c->n_users; i++) {
         const struct plan_user *u = &c->users[i];
         json_t *o = json_object();
-        set_text(o, "namespace", u->ns);
-        set_text(o, "name", u->name);
-        set_text(o, "uid", u->uid);
-        set_text(o, "process", u->process);
+        text_set(o, "namespace", u->ns);
+        text_set(o, "name", u->name);
+        text_set(o, "uid", u->uid);
+        text_set(o, "process", u->process);
         if (!u->name && u->pid)
             (void)json_object_set_new(o, "pid", json_integer(u->pid));
         (void)json_array_append_new(list, o);
@@ -50,20 +45,20 @@ static json_t *card(const struct card_plan_view *c)
                                         [FATE_CANNOT] = "Cannot"};
     json_t *o = json_object();
     (void)json_object_set_new(o, "index", json_integer(c->index));
-    set_text(o, "uuid", c->uuid);
-    set_text(o, "vendor", c->vendor);
-    set_text(o, "model", c->model);
-    set_text(o, "source", c->source);
-    set_text(o, "fate", fates[c->fate]);
-    set_text(o, "reason", c->reason);
-    set_text(o, "message", c->message);
-    set_text(o, "mode", api_mode_names[c->mode]);
-    set_text(o, "wantedMode", api_mode_names[c->wanted_mode]);
+    text_set(o, "uuid", c->uuid);
+    text_set(o, "vendor", c->vendor);
+    text_set(o, "model", c->model);
+    text_set(o, "source", c->source);
+    text_set(o, "fate", fates[c->fate]);
+    text_set(o, "reason", c->reason);
+    text_set(o, "message", c->message);
+    text_set(o, "mode", api_mode_names[c->mode]);
+    text_set(o, "wantedMode", api_mode_names[c->wanted_mode]);
     set_names(o, "stays", c->stays.items, c->stays.n);
     set_names(o, "goes", c->goes.items, c->goes.n);
     set_names(o, "comes", c->comes.items, c->comes.n);
-    set_text(o, "sharing", c->sharing);
-    set_text(o, "wantedSharing", c->wanted_sharing);
+    text_set(o, "sharing", c->sharing);
+    text_set(o, "wantedSharing", c->wanted_sharing);
     if (c->n_users) {
         (void)json_object_set_new(o, "evicts", json_boolean(c->evicts));
         (void)json_object_set_new(o, "users", users(c));
@@ -74,9 +69,9 @@ static json_t *card(const struct card_plan_view *c)
 static json_t *problem(const struct plan_problem *p)
 {
     json_t *o = json_object();
-    set_text(o, "source", p->source);
-    set_text(o, "reason", p->reason);
-    set_text(o, "message", p->message);
+    text_set(o, "source", p->source);
+    text_set(o, "reason", p->reason);
+    text_set(o, "message", p->message);
     (void)json_object_set_new(o, "refused", json_boolean(p->refused));
     return o;
 }
@@ -90,7 +85,7 @@ static json_t *node(const struct node_plan *n)
         (void)json_array_append_new(cards, card(&n->cards[i]));
     for (size_t i = 0; i < n->n_problems; i++)
         (void)json_array_append_new(problems, problem(&n->problems[i]));
-    set_text(o, "name", n->name);
+    text_set(o, "name", n->name);
     (void)json_object_set_new(o, "changes", json_boolean(n->changes));
     (void)json_object_set_new(o, "problems", problems);
     (void)json_object_set_new(o, "cards", cards);
@@ -121,8 +116,8 @@ static json_t *duration(const struct plan_time *t)
 static json_t *queue(const struct plan_queue *q)
 {
     json_t *o = json_object();
-    set_text(o, "profile", q->profile);
-    set_text(o, "maxUnavailable", q->max_unavailable);
+    text_set(o, "profile", q->profile);
+    text_set(o, "maxUnavailable", q->max_unavailable);
     (void)json_object_set_new(o, "atOnce", json_integer((json_int_t)q->at_once));
     (void)json_object_set_new(o, "paused", json_boolean(q->paused));
     (void)json_object_set_new(o, "inChange", names(q->in_change, q->n_in_change));
@@ -148,7 +143,7 @@ json_t *plan_json(const struct cluster_plan *p)
     json_t *nodes = json_array();
     for (size_t i = 0; i < p->n_nodes; i++)
         (void)json_array_append_new(nodes, node(&p->nodes[i]));
-    set_text(o, "kind", "Plan");
+    text_set(o, "kind", "Plan");
     (void)json_object_set_new(o, "changes", json_boolean(cluster_plan_changes(p)));
     (void)json_object_set_new(o, "refused", json_boolean(cluster_plan_refuses(p)));
     (void)json_object_set_new(o, "nodes", nodes);

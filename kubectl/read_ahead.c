@@ -8,34 +8,54 @@
 
 enum { AHEAD = 32 };
 
-/* The first five are the reader's; what follows mu is guarded by it. */
+/* What stands before mu is the reader's; what follows mu is guarded by it. */
 struct ahead {
     struct kc *kc;
     struct scope *scope;
     const struct kc_target *target;
     const struct kc_list_opts *opts;
-    char *version; /* of the list, when it is done */
+    char *version;  /* of the list, when it is done */
+    size_t dropped; /* of the items, since the beginning */
     pthread_mutex_t mu;
     pthread_cond_t changed;
-    json_t *items[AHEAD]; /* a ring of n, from first on; each with a reference */
-    size_t first, n;
-    bool done;    /* the reader's: there is no more, by rc and why */
-    bool stopped; /* the caller's: no more is wanted */
+    /* A ring; each with a reference. The reader drops those that the caller is done with: JSON's counts
+     * are not read atomically, and memory goes back to the thread that has it. */
+    json_t *items[AHEAD];
+    size_t read, looked_at; /* so many, since the beginning */
+    bool done;              /* the reader's: there is no more, by rc and why */
+    bool stopped;           /* the caller's: no more is wanted */
     int rc;
     struct err why;
 };
 
 /* --- The reader's thread --- */
 
+/* Waits until there is room for one more. Returns how many the caller is done with. */
+static size_t await_room(struct ahead *a, bool *ret_stopped)
+{
+    HOLD(&a->mu);
+    while (a->read - a->looked_at == AHEAD && !a->stopped)
+        (void)pthread_cond_wait(&a->changed, &a->mu);
+    *ret_stopped = a->stopped;
+    return a->looked_at;
+}
+
+/* Without the lock: what the caller is done with is the reader's again. */
+static void drop(struct ahead *a, size_t until)
+{
+    while (a->dropped < until)
+        json_decref(a->items[a->dropped++ % AHEAD]);
+}
+
 static int put(void *arg, const json_t *obj, struct err *e)
 {
     struct ahead *a = arg;
-    HOLD(&a->mu);
-    while (a->n == AHEAD && !a->stopped)
-        (void)pthread_cond_wait(&a->changed, &a->mu);
-    if (a->stopped)
+    bool stopped;
+    drop(a, await_room(a, &stopped));
+    if (stopped)
         return err_set(e, ERR_CANCELED, "nobody reads on");
-    a->items[(a->first + a->n++) % AHEAD] = json_incref((json_t *)(uintptr_t)obj);
+    HOLD(&a->mu);
+    a->items[a->read++ % AHEAD] = json_incref((json_t *)(uintptr_t)obj);
     (void)pthread_cond_signal(&a->changed);
     return 0;
 }
@@ -54,19 +74,20 @@ static void *read_list(void *arg)
 
 /* --- The caller's --- */
 
-/* The next object, with its reference; NULL: there is no more. */
-static json_t *take(struct ahead *a)
+/* The next object; NULL: there is no more. */
+static const json_t *next(struct ahead *a)
 {
     HOLD(&a->mu);
-    while (a->n == 0 && !a->done)
+    while (a->read == a->looked_at && !a->done)
         (void)pthread_cond_wait(&a->changed, &a->mu);
-    if (a->n == 0)
-        return NULL;
-    json_t *obj = a->items[a->first];
-    a->first = (a->first + 1) % AHEAD;
-    a->n--;
+    return a->read == a->looked_at ? NULL : a->items[a->looked_at % AHEAD];
+}
+
+static void done_with_it(struct ahead *a)
+{
+    HOLD(&a->mu);
+    a->looked_at++;
     (void)pthread_cond_signal(&a->changed);
-    return obj;
 }
 
 static void stop(struct ahead *a)
@@ -78,10 +99,10 @@ static void stop(struct ahead *a)
 
 static int look(struct ahead *a, kc_item_fn *fn, void *arg, struct err *e)
 {
-    json_t *next;
-    while ((next = take(a))) {
-        auto_json json_t *obj = next;
+    const json_t *obj;
+    while ((obj = next(a))) {
         TRY(fn(arg, obj, e));
+        done_with_it(a);
     }
     return 0;
 }
@@ -95,8 +116,7 @@ static int run(struct ahead *a, kc_item_fn *fn, void *arg, struct err *e)
     int rc = look(a, fn, arg, e);
     stop(a);
     (void)pthread_join(reader, NULL);
-    while (a->n > 0)
-        json_decref(a->items[(a->first + --a->n) % AHEAD]);
+    drop(a, a->read);
     return rc < 0 || a->rc == 0 ? rc : err_move(e, &a->why);
 }
 

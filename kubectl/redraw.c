@@ -57,21 +57,29 @@ static bool rest(const struct command *c, int64_t began_ms, int64_t took_ms)
     return scope_wait_ms(c->scope, left > 0 ? left : 0);
 }
 
+/* Makes a picture, and draws it if it is another than the one that is shown. */
+static int draw_next(const struct command *c, redraw_fn *fn, void *arg, char **shown,
+                     char **ret_version)
+{
+    auto_free char *text = NULL;
+    int code = fn(arg, &text, ret_version);
+    if (code == COMMAND_OK && (!*shown || strcmp(text, *shown) != 0)) {
+        code = draw(c, text, /* first= */ !*shown);
+        replace(shown, TAKE(text));
+    }
+    return code;
+}
+
 int redraw_run(const struct command *c, const struct kc_target *t, const char *fields,
                redraw_fn *fn, void *arg)
 {
     auto_free char *shown = NULL;
     for (;;) {
         auto_err struct err e = {0};
-        auto_free char *text = NULL;
         auto_free char *version = NULL;
         int64_t began = clock_mono_ms(c->clock);
-        int code = fn(arg, &text, &version);
+        int code = draw_next(c, fn, arg, &shown, &version);
         int64_t took = clock_mono_ms(c->clock) - began;
-        if (code == COMMAND_OK && (!shown || strcmp(text, shown) != 0)) {
-            code = draw(c, text, /* first= */ !shown);
-            replace(&shown, TAKE(text));
-        }
         if (code != COMMAND_OK)
             return code;
         const struct kc_watch_opts o = {.fields = fields, .resource_version = version};
@@ -80,4 +88,16 @@ int redraw_run(const struct command *c, const struct kc_target *t, const char *f
         if (!rest(c, began, took))
             return COMMAND_OK;
     }
+}
+
+int redraw_each(const struct command *c, int64_t ms, redraw_fn *fn, void *arg)
+{
+    auto_free char *shown = NULL;
+    do {
+        auto_free char *version = NULL;
+        int code = draw_next(c, fn, arg, &shown, &version);
+        if (code != COMMAND_OK)
+            return scope_is_canceled(c->scope) ? COMMAND_OK : code;
+    } while (scope_wait_ms(c->scope, ms));
+    return COMMAND_OK;
 }

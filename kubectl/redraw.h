@@ -16,3 +16,6 @@ typedef int redraw_fn(void *arg, char **ret_text, char **ret_version);
  * time, and there is at most one in c->redraw_ms. */
 int redraw_run(const struct command *c, const struct kc_target *t, const char *fields,
                redraw_fn *fn, void *arg);
+
+/* Draws as redraw_run does, one picture each so many ms, whatever changes. */
+int redraw_each(const struct command *c, int64_t ms, redraw_fn *fn, void *arg);

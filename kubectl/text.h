@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <jansson.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,4 +17,11 @@ static inline int text_order(const char *a, const char *b)
 static inline void text_free(const char *text)
 {
     free((void *)(uintptr_t)text);
+}
+
+/* Sets a field of a document; an empty text is none. */
+static inline void text_set(json_t *o, const char *key, const char *text)
+{
+    if (text && *text)
+        (void)json_object_set_new(o, key, json_string(text));
 }

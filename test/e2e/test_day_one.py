@@ -77,6 +77,14 @@ class Day:
         self.before = standing(self.node, workers)
         self.say(f"resident memory in the agent's pod: {self.node.resident()}")
 
+    def top_names_the_pods_of_each_partition(self):
+        def users():
+            (node,) = [n for n in self.asked("top")["nodes"] if n["name"] == self.node.name]
+            return sorted(user["name"] for card in node["cards"] for part in card["parts"] for user in part["users"])
+
+        workers = sorted(list(self.before)[:-1])
+        wait_for(lambda: users() == workers, 60, lambda: f"{workers}, not {users()}")
+
     def watch(self):
         prometheus = Prometheus(self.pods, [discovered(self.pods.api, job) for job in scrape_configs()])
         wait_for(lambda: prometheus.jobs_up() == SCRAPED, 60, lambda: f"{SCRAPED}, not {prometheus.jobs_up()}")
@@ -167,6 +175,7 @@ def day(pods, capsys):
 def test_day_one(pods, day):
     day.install()
     day.a_pod_for_each_partition()
+    day.top_names_the_pods_of_each_partition()
     prometheus = day.watch()
     day.an_xid_is_told_and_healed(prometheus)
     day.a_plan_comes_true()

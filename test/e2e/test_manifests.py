@@ -262,7 +262,9 @@ def test_metrics_behind_a_token_are_so_for_every_program_and_take_nothing_else(t
         ],
         "cleave-metrics-reader": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
     }
-    assert not [o for o in objects if o["kind"].endswith("Binding") and o.get("roleRef", {}).get("name") == "cleave-metrics-reader"]
+    readers = [o for o in objects if o["kind"].endswith("Binding") and o.get("roleRef", {}).get("name") == "cleave-metrics-reader"]
+    assert [o["subjects"] for o in readers] == [[{"kind": "ServiceAccount", "name": "cleave-top", "namespace": "cleave-node"}]], "the account of `kubectl cleave top`"
+    assert all(o["spec"]["template"]["spec"].get("serviceAccountName") != "cleave-top" for o in workloads)
     asks = next(o for o in objects if o["kind"] == "ClusterRoleBinding" and o["metadata"]["name"] == "cleave-metrics-auth")
     accounts = {(pod["serviceAccountName"], o["metadata"]["namespace"]) for o in workloads for pod in [o["spec"]["template"]["spec"]]}
     assert {(s["name"], s["namespace"]) for s in asks["subjects"]} == accounts

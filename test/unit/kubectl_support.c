@@ -127,18 +127,23 @@ void desk_patch(const struct kc_resource *res, const char *name, const char *sub
     patch(res, name, subresource, body);
 }
 
-void desk_pod_status(const char *name, const char *status)
+static void set_pod_status(const char *ns, const char *name, const char *status)
 {
     auto_err struct err e = {0};
     auto_json json_t *body = NULL;
     auto_free char *yaml = xasprintf("{status: %s}", status);
     const struct kc_target t = {.res = &resource_pods,
-                                .ns = "ns",
+                                .ns = ns,
                                 .name = name,
                                 .subresource = "status"};
     cr_assert_eq(yaml_load(yaml, strlen(yaml), &body, &e), 0, "%s", err_msg(&e));
     const struct kc_write w = {.body = body, .how = KC_MERGE};
     cr_assert_eq(kc_patch(desk_kc, scope, &t, &w, NULL, &e), 0, "%s", err_msg(&e));
+}
+
+void desk_pod_status(const char *name, const char *status)
+{
+    set_pod_status("ns", name, status);
 }
 
 void desk_event(const char *name, const char *yaml)
@@ -405,6 +410,53 @@ static int doctor(const struct command *c, const char *arg)
 struct desk_answer desk_doctor(enum command_output output)
 {
     return ask(output, doctor, NULL);
+}
+
+void desk_agent(const char *pod, const char *node, const char *arguments)
+{
+    auto_free char *yaml = xasprintf(
+        "{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: cleave-node,"
+        " labels: {app.kubernetes.io/part-of: cleave, app.kubernetes.io/component: agent}},"
+        " spec: {nodeName: %s, containers: [{name: agent, args: %s}]}}",
+        pod, node, arguments);
+    desk_create(&resource_pods, yaml);
+    set_pod_status("cleave-node", pod, "{conditions: [{type: Ready, status: 'True'}]}");
+}
+
+static command_page_fn *agents_page;
+static const char *agents_ns;
+
+static int top(const struct command *c, const char *node)
+{
+    struct command with_page = *c;
+    with_page.page = agents_page;
+    return command_top(&with_page, agents_ns, node);
+}
+
+struct desk_answer desk_top(enum command_output output, const char *ns, const char *node,
+                            command_page_fn *page)
+{
+    agents_page = page;
+    agents_ns = ns;
+    return ask(output, top, node);
+}
+
+static int top_watch(const struct command *c, const char *node)
+{
+    struct command with_page = *c;
+    with_page.page = agents_page;
+    return command_top_watch(&with_page, "cleave-node", node);
+}
+
+struct desk_answer desk_top_watch(enum command_output output, command_page_fn *page)
+{
+    agents_page = page;
+    return ask(output, top_watch, /* arg= */ NULL);
+}
+
+void desk_end(void)
+{
+    scope_cancel(scope);
 }
 
 void desk_answer_done(struct desk_answer *a)

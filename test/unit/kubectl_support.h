@@ -65,6 +65,16 @@ struct desk_answer desk_why(enum command_output output, const char *pod);
 void desk_expect_why(const char *text);
 struct desk_answer desk_history(enum command_output output, const char *node);
 struct desk_answer desk_doctor(enum command_output output);
+/* The pod of an agent in the namespace cleave-node, Ready, whose container has these arguments (YAML of a
+ * list). */
+void desk_agent(const char *pod, const char *node, const char *arguments);
+/* Asks the agents of this namespace; page: what they answer. */
+struct desk_answer desk_top(enum command_output output, const char *ns, const char *node,
+                            command_page_fn *page);
+/* The same, drawn anew at once, until page ends it by desk_end. */
+struct desk_answer desk_top_watch(enum command_output output, command_page_fn *page);
+/* Ends what a command does, as Ctrl-C does. Any thread. */
+void desk_end(void);
 void desk_answer_done(struct desk_answer *a);
 AUTO_DEFINE(desk_answer, struct desk_answer, desk_answer_done)
 #define auto_desk_answer AUTO(desk_answer)

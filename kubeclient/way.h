@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <curl/curl.h>
+#include <stdbool.h>
+
+#include "base/clock.h"
+
+#include "kubeclient/config.h"
+#include "kubeclient/credentials.h"
+
+/*
+ * The way to the API server: its address, what is trusted there, and who we are, as options of libcurl. All that connects to it
+ * uses it. Constant once made; any thread.
+ */
+struct way {
+    const struct kc_config *config; /* borrowed */
+    struct credentials *credentials;
+    char *user_agent;
+    char *url_base;    /* prefix of all paths */
+    char *connect_to;  /* "name:port:host:port" with a tls-server-name, else NULL */
+    char *host_header; /* likewise */
+    bool loopback;
+};
+
+/* config and clock are borrowed. ERR_INVALID, ERR_NOT_FOUND, ERR_SYSTEM: credentials that cannot be
+ * read. */
+int way_init(struct way *w, const struct kc_config *config, const char *user_agent,
+             const struct clock *clock, struct err *e) MUST_CHECK;
+void way_done(struct way *w);
+
+/* Sets how easy connects, and what it trusts. It borrows from both. */
+void way_set(const struct way *w, const struct tls_material *tls, CURL *easy);
+/* For CURLOPT_CONNECT_TO; NULL: none is needed. The caller frees. */
+struct curl_slist *way_connect_to(const struct way *w);
+
+/* What a failure of libcurl is here. */
+enum err_kind way_err_kind(CURLcode code);
+/* Makes the peer's text printable ASCII: control characters could move a terminal's cursor. */
+void way_clean_words(char *text);
+
+/* Aborts: options are constants of ours, so a refused one is our bug. */
+void way_must(CURLcode code);
+#define WAY_SET(easy, option, value) way_must(curl_easy_setopt(easy, option, value))
