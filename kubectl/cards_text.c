@@ -7,10 +7,9 @@
 
 #include "kubectl/bar.h"
 #include "kubectl/safe_text.h"
+#include "kubectl/status_card.h"
 #include "kubectl/text.h"
 #include "kubectl/word_list.h"
-#include "partition/model.h"
-#include "partition/vendor.h"
 #include "service/conditions.h"
 
 /* Before the lines that say who has a part. */
@@ -91,10 +90,10 @@ static void add_card(const struct device_card *card, const struct mig_table *tab
                      const struct screen *s, struct sb *b)
 {
     auto_picture struct picture p = {0};
+    auto_free char *title = status_card_title(card->vendor, card->index);
     auto_free char *model = safe_text(card->model);
     picture_make(card, table, &p);
-    sb_addf(b, "  %s GPU %lld  %s  %s", vendor_title(card->vendor), (long long)card->index, model,
-            api_mode_names[card->mode]);
+    sb_addf(b, "  %s  %s  %s", title, model, api_mode_names[card->mode]);
     if (card->replicas)
         sb_addf(b, ", %lld replicas", (long long)card->replicas);
     add_state(card, s, b);
@@ -109,16 +108,6 @@ static void add_card(const struct device_card *card, const struct mig_table *tab
     word_list_end(&l);
 }
 
-/* The table of a card's model; NULL: it has no MIG, or one that cannot be read. */
-static struct mig_table *table_of(const struct device_status *st, const struct device_card *card)
-{
-    const struct device_model *m = card->model ? device_status_model(st, card->model) : NULL;
-    auto_free struct mig_table *t = xmalloc(sizeof(*t));
-    if (!m || !m->n_mig_profiles || model_to_table(m, t, NULL) < 0)
-        return NULL;
-    return TAKE(t);
-}
-
 void cards_text(const struct node_cards_view *v, const struct screen *s, struct sb *ret)
 {
     add_head(v, s, ret);
@@ -128,7 +117,7 @@ void cards_text(const struct node_cards_view *v, const struct screen *s, struct 
         sb_add_char(ret, '\n');
     }
     for (size_t i = 0; v->status && i < v->status->n_devices; i++) {
-        auto_free struct mig_table *t = table_of(v->status, &v->status->devices[i]);
+        auto_free struct mig_table *t = status_card_table(v->status, &v->status->devices[i]);
         add_card(&v->status->devices[i], t, s, ret);
     }
     if (v->status && v->status->n_devices == 0)
@@ -212,7 +201,7 @@ json_t *cards_json(const struct node_cards_view *v)
         (void)json_object_set_new(o, "cordoned", json_boolean(v->cordoned));
     }
     for (size_t i = 0; v->status && i < v->status->n_devices; i++) {
-        auto_free struct mig_table *t = table_of(v->status, &v->status->devices[i]);
+        auto_free struct mig_table *t = status_card_table(v->status, &v->status->devices[i]);
         (void)json_array_append_new(cards, card_json(&v->status->devices[i], t));
     }
     (void)json_object_set_new(o, "cards", cards);

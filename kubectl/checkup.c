@@ -13,6 +13,7 @@
 #include "kubectl/checkup_device.h"
 #include "partition/vendor.h"
 #include "reconcilers/records/node_record.h"
+#include "reconcilers/silence.h"
 #include "service/conditions.h"
 
 /* Different versions that one finding names, and the bytes of each. */
@@ -99,7 +100,7 @@ void checkup_node(struct checkup *c, const json_t *node)
 
 /* --- Devices --- */
 
-/* When the spec was written last; 0: not known. */
+/* When the object was last written, its status apart; 0: not known. */
 static int64_t written_ms(const json_t *obj)
 {
     size_t i;
@@ -113,12 +114,13 @@ static int64_t written_ms(const json_t *obj)
     return last;
 }
 
-/* True when who should have seen this version of the object has not, for a while. */
+/* True when the agent or the controller, who acknowledges an object within seconds, has not done so
+ * for as long as makes an agent silent. */
 static bool is_unseen(const struct checkup *c, const json_t *obj)
 {
     json_int_t generation = json_integer_value(JX_AT(obj, "metadata", "generation"));
     json_int_t seen = json_integer_value(JX_AT(obj, "status", "observedGeneration"));
-    return seen < generation && c->now_ms - written_ms(obj) > CHECKUP_SILENT_MS;
+    return seen < generation && c->now_ms - written_ms(obj) > SILENCE_AFTER_MS;
 }
 
 static void note_version(struct checkup *c, const struct device_status *st)
@@ -198,12 +200,12 @@ static int64_t renewed_ms(const json_t *lease)
     return rfc3339_or(JX_STR_AT(lease, "spec", "renewTime"), 0);
 }
 
-/* A minute more than the Lease asks for: clocks of two machines differ. */
+/* A Lease counts as kept for a minute more than it asks for: clocks of two machines differ. */
 static bool is_kept(const struct checkup *c, const json_t *lease)
 {
     const char *holder = JX_STR_AT(lease, "spec", "holderIdentity");
     return holder && *holder &&
-           c->now_ms - renewed_ms(lease) <= lease_ms(lease) + CHECKUP_SILENT_MS / 2;
+           c->now_ms - renewed_ms(lease) <= lease_ms(lease) + SILENCE_AFTER_MS / 2;
 }
 
 /* --- The controller --- */
@@ -313,9 +315,12 @@ static void end_versions(struct checkup *c)
     auto_sb struct sb seen = SB_INIT(MAX_VERSIONS * 2 * MAX_VERSION_BYTES);
     if (json_object_size(c->versions) < 2)
         return;
-    sb_add(&seen, "agents of several versions run:");
+    const char *before = "agents of several versions run: ";
     json_object_foreach(c->versions, version, n) {
-        sb_addf(&seen, " %s on %" JSON_INTEGER_FORMAT ";", version, json_integer_value(n));
+        json_int_t nodes = json_integer_value(n);
+        sb_addf(&seen, "%s%s on %" JSON_INTEGER_FORMAT " node%s", before, version, nodes,
+                nodes == 1 ? "" : "s");
+        before = ", ";
     }
     complaints_add(&c->found, &(struct complaint){.severity = SEVERITY_WARNING,
                                                   .kind = "Cluster",

@@ -34,10 +34,10 @@ int command_fail(FILE *err, const char *server, const struct err *e)
     return COMMAND_FAILED;
 }
 
-void command_notes(const struct command *c, char *const *notes, size_t n)
+void command_notes(const struct command *c, const struct unread *u)
 {
-    for (size_t i = 0; i < n; i++) {
-        auto_free char *words = safe_text(notes[i]);
+    for (size_t i = 0; i < u->n; i++) {
+        auto_free char *words = safe_text(u->notes[i]);
         (void)fprintf(c->err, "Warning: %s\n", words);
     }
 }

@@ -39,9 +39,9 @@ bool complaints_have(const struct complaints *l, const struct complaint *like)
 {
     for (size_t i = l->n; i > 0; i--) {
         const struct complaint *c = &l->items[i - 1];
-        if (text_order(c->name, like->name) != 0 || text_order(c->kind, like->kind) != 0)
+        if (!text_equal(c->name, like->name) || !text_equal(c->kind, like->kind))
             return false;
-        if (text_order(c->reason, like->reason) == 0)
+        if (text_equal(c->reason, like->reason))
             return true;
     }
     return false;

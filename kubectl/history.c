@@ -8,8 +8,8 @@
 #include "base/xalloc.h"
 
 #include "kubectl/safe_text.h"
+#include "kubectl/status_card.h"
 #include "kubectl/text.h"
-#include "partition/vendor.h"
 
 /* A message is cut here. */
 enum { MAX_WORDS_BYTES = 2048 };
@@ -105,8 +105,7 @@ static void add_breach(struct history *h, const char *about, const struct device
 
 static void add_card(struct history *h, const struct device_card *card)
 {
-    auto_free char *about =
-        xasprintf("%s GPU %lld", vendor_title(card->vendor), (long long)card->index);
+    auto_free char *about = status_card_title(card->vendor, card->index);
     add_conditions(h, about, &card->conditions);
     if (card->has_drain)
         add(h, &(struct history_entry){.at_ms = card->drain.since_ms,
@@ -132,7 +131,7 @@ static bool is_about(const json_t *event, const char *node)
     const char *by = JX_STR_AT(event, "reportingController");
     return by && strncmp(by, OURS, strlen(OURS)) == 0 && kind &&
            (strcmp(kind, "Node") == 0 || strcmp(kind, "Device") == 0) &&
-           text_order(JX_STR_AT(event, "regarding", "name"), node) == 0;
+           text_equal(JX_STR_AT(event, "regarding", "name"), node);
 }
 
 void history_add_event(struct history *h, const char *node, const json_t *event)
@@ -147,7 +146,7 @@ void history_add_event(struct history *h, const char *node, const json_t *event)
                                 .reason = JX_STR_AT(event, "reason"),
                                 .words = JX_STR_AT(event, "note"),
                                 .times = json_integer_value(JX_AT(event, "series", "count")),
-                                .is_bad = text_order(JX_STR_AT(event, "type"), "Warning") == 0});
+                                .is_bad = text_equal(JX_STR_AT(event, "type"), "Warning")});
 }
 
 /* --- Telling --- */

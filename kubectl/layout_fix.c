@@ -6,7 +6,6 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-#include "kubectl/standing_wants.h"
 #include "kubectl/status_card.h"
 
 enum { TEXT_BYTES = 1000, MAX_IDLE = 8 };
@@ -17,11 +16,53 @@ struct attempt {
     struct mig_plan plan;
 };
 
-/* The layout of these instances and the new ones. True: it can be made now. */
+/* --- Instances as wants for the planner, so that they stay --- */
+
+/* Adds one partition of this kind. False: there is no room for another kind. */
+static bool add_want(struct mig_wants *w, unsigned profile, unsigned ci_slices)
+{
+    for (unsigned i = 0; i < w->n; i++)
+        if (w->items[i].profile == profile && w->items[i].ci_slices == ci_slices) {
+            w->items[i].count++;
+            return true;
+        }
+    if (w->n == MIG_MAX_WANTS)
+        return false;
+    w->items[w->n++] = (struct mig_want){profile, ci_slices, 1};
+    return true;
+}
+
+/* Adds the instances of the mask (bit i: card->state.items[i]). False: one of them cannot be
+ * wanted, since the card's table does not have it, or it has no compute instance. */
+static bool keep(const struct gpu_card *card, uint32_t mask, struct mig_wants *w)
+{
+    for (unsigned i = 0; i < card->state.n; i++) {
+        const struct mig_instance *in = &card->state.items[i];
+        if (!(mask & (1U << i)))
+            continue;
+        if (in->profile >= card->mig.n_profiles || in->n_cis == 0)
+            return false;
+        unsigned whole = card->mig.profiles[in->profile].slices;
+        for (unsigned k = 0; k < in->n_cis; k++)
+            if (!add_want(w, in->profile, in->cis[k].slices == whole ? 0 : in->cis[k].slices))
+                return false;
+    }
+    return true;
+}
+
+/* The mask of all instances. */
+static uint32_t all_mask(const struct mig_state *s)
+{
+    return s->n ? UINT32_MAX >> (32 - s->n) : 0;
+}
+
+/* --- The search --- */
+
+/* Plans the layout of these instances and the new ones. True: it can be made now. */
 static bool try_keeping(struct attempt *a, const struct mig_wants *asked, uint32_t mask)
 {
     a->wants = *asked;
-    if (!standing_wants_keep(a->card, mask, &a->wants))
+    if (!keep(a->card, mask, &a->wants))
         return false;
     mig_plan(&a->card->mig, &a->card->state, &a->wants, &a->plan);
     return a->plan.verdict == MIG_PLAN_CHANGE;
@@ -36,13 +77,13 @@ static uint32_t used_mask(const struct mig_state *s)
     return mask;
 }
 
-/* All subsets of the free instances, those that give up fewest first; the one of which the plan destroys
- * fewest, which may be more than it gives up. A card of today has eight instances at most; of more,
- * which only a Device that no agent wrote could show, all or none go. */
+/* Tries all subsets of the free instances, those that give up fewest first, and takes the one whose
+ * plan destroys fewest, which may be more than it gives up. A card of today has eight instances at
+ * most; of more, which only a Device that no agent wrote could show, all or none go. */
 static bool find_smallest(struct attempt *a, const struct mig_wants *asked)
 {
     uint32_t used = used_mask(&a->card->state);
-    uint32_t all = standing_wants_all(a->card);
+    uint32_t all = all_mask(&a->card->state);
     uint32_t idle = all & ~used, best = 0;
     int n_idle = __builtin_popcount(idle), least = n_idle + 1;
     if (n_idle > MAX_IDLE)
@@ -82,7 +123,7 @@ static char *places_text(const struct attempt *a)
     return sb_take(&b);
 }
 
-/* A whole card has no instances: what its Device says of parts are shares. */
+/* A whole card has no instances: the parts in its Device are shares. */
 static bool fix_partition(const struct gpu_card *card, const char *profile, unsigned count,
                           struct layout_fix *ret)
 {

@@ -16,8 +16,9 @@ struct layout_fix {
     char *at;      /* where the new parts would stand: "2g.20gb@2"; "" for a whole card */
 };
 
-/* profile: a partition's name ("1g.10gb"), count of them; NULL: the whole card. table: of the card's
- * model; NULL: no MIG. False: nothing that can be done now, and touches nothing in use, gives it. */
+/* Finds it. profile: the name of a partition ("1g.10gb"), of which the pod wants count; NULL: the
+ * whole card. table: status_card_table. False: no change that can be made now, and touches no part
+ * in use, gives that. */
 bool layout_fix_find(const struct device_card *card, const struct mig_table *table,
                      const char *profile, unsigned count, struct layout_fix *ret);
 /* True when a costs less: no change of mode, then fewer parts that go. */

@@ -110,7 +110,7 @@ static void picture_mig(const struct device_card *card, const struct mig_table *
         (void)add(ret, "", (uint64_t)(table->memory_slices - at) * SLICE_WEIGHT, PART_UNCUT, NULL);
 }
 
-/* --- What is divided by memory --- */
+/* --- Cards that are divided by memory --- */
 
 /* A pod may have a card whole that gives shares: then it gives none. */
 static bool is_shared(const struct device_card *card)

@@ -148,7 +148,7 @@ json_t *plan_json(const struct cluster_plan *p)
     (void)json_object_set_new(o, "refused", json_boolean(cluster_plan_refuses(p)));
     (void)json_object_set_new(o, "nodes", nodes);
     (void)json_object_set_new(o, "order", order(p));
-    (void)json_object_set_new(o, "notRead", names(p->notes, p->n_notes));
+    (void)json_object_set_new(o, "notRead", unread_json(&p->unread));
     return o;
 }
 
@@ -208,7 +208,7 @@ int plan_json_write(const struct cluster_plan *p, FILE *out)
     put_member(out, "refused", json_boolean(cluster_plan_refuses(p)));
     put_nodes(out, p);
     put_member(out, "order", order(p));
-    put_member(out, "notRead", names(p->notes, p->n_notes));
+    put_member(out, "notRead", unread_json(&p->unread));
     (void)fputs("\n}\n", out);
     return fflush(out) == 0 && !ferror(out) ? 0 : -1;
 }

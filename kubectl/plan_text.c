@@ -6,8 +6,8 @@
 #include "base/xalloc.h"
 
 #include "kubectl/safe_text.h"
+#include "kubectl/status_card.h"
 #include "kubectl/word_list.h"
-#include "partition/vendor.h"
 
 /* Nodes that one line of the order names; a large cluster's order is in -o json. */
 enum { MAX_NAMED = 20 };
@@ -73,10 +73,10 @@ static void add_card_head(struct sb *b, const struct screen *s, const struct car
                                     [FATE_CHANGES] = INK_GOOD,
                                     [FATE_DRAINS] = INK_BUSY,
                                     [FATE_CANNOT] = INK_BAD};
+    auto_free char *title = status_card_title(c->vendor, c->index);
     auto_free char *model = safe_text(c->model);
     auto_free char *source = safe_text(c->source);
-    sb_addf(b, "  %s GPU %lld  %s  by %s: ", vendor_title(c->vendor), (long long)c->index, model,
-            source);
+    sb_addf(b, "  %s  %s  by %s: ", title, model, source);
     const char *word = c->fate == FATE_STAYS && c->sharing ? "is shared anew" : words[c->fate];
     screen_paint(s, b, inks[c->fate], word);
     sb_add_char(b, '\n');

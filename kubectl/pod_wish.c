@@ -8,10 +8,11 @@
 #include "base/xalloc.h"
 
 #include "api/share_request.h"
+#include "kubectl/text.h"
 #include "partition/vendor.h"
 #include "reconcilers/records/node_record.h"
 
-/* --- What it asks for --- */
+/* --- The resources that a pod asks for --- */
 
 static struct wish_resource *resource_of(struct pod_wish *w, const char *name)
 {
@@ -102,12 +103,7 @@ void pod_wish_done(struct pod_wish *w)
     *w = (struct pod_wish){0};
 }
 
-/* --- Which nodes it may have --- */
-
-static bool is_same(const char *a, const char *b)
-{
-    return strcmp(a ? a : "", b ? b : "") == 0;
-}
+/* --- The nodes that a pod may have --- */
 
 /* kubernetes pkg/apis/core Toleration.ToleratesTaint. */
 static bool tolerates(const json_t *t, const json_t *taint)
@@ -115,13 +111,13 @@ static bool tolerates(const json_t *t, const json_t *taint)
     const char *effect = JX_STR_AT(t, "effect");
     const char *key = JX_STR_AT(t, "key");
     const char *op = JX_STR_AT(t, "operator");
-    if (effect && *effect && !is_same(effect, JX_STR_AT(taint, "effect")))
+    if (effect && *effect && !text_equal(effect, JX_STR_AT(taint, "effect")))
         return false;
-    if (key && *key && !is_same(key, JX_STR_AT(taint, "key")))
+    if (key && *key && !text_equal(key, JX_STR_AT(taint, "key")))
         return false;
     if (op && strcmp(op, "Exists") == 0)
         return true;
-    return key && *key && is_same(JX_STR_AT(t, "value"), JX_STR_AT(taint, "value"));
+    return key && *key && text_equal(JX_STR_AT(t, "value"), JX_STR_AT(taint, "value"));
 }
 
 static bool is_tolerated(const struct pod_wish *w, const json_t *taint)
@@ -129,7 +125,7 @@ static bool is_tolerated(const struct pod_wish *w, const json_t *taint)
     size_t i;
     json_t *t;
     const char *effect = JX_STR_AT(taint, "effect");
-    if (is_same(effect, "PreferNoSchedule"))
+    if (text_equal(effect, "PreferNoSchedule"))
         return true;
     json_array_foreach(JX_AT(w->spec, "tolerations"), i, t) {
         if (tolerates(t, taint))
@@ -144,7 +140,7 @@ static char *selector_refusal(const struct pod_wish *w, const json_t *node)
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)JX_AT(w->spec, "nodeSelector"), key, value) {
         const char *label = JX_STR_AT(node, "metadata", "labels", key);
-        if (!label || !is_same(label, json_string_value(value)))
+        if (!label || !text_equal(label, json_string_value(value)))
             return xasprintf("the pod's nodeSelector asks for %s=%s", key,
                              json_string_value(value) ? json_string_value(value) : "");
     }

@@ -8,8 +8,8 @@
 #include "base/auto.h"
 
 /*
- * A pod as kube-scheduler takes it, as far as GPUs are concerned: what it asks of a node, and which
- * nodes it may have. Pure; borrows from the pod.
+ * The wish of a pod, as kube-scheduler takes it and as far as GPUs are concerned: what the pod asks
+ * of a node, and which nodes it may have. Pure; borrows from the pod.
  */
 
 struct wish_resource {
@@ -20,23 +20,24 @@ struct wish_resource {
 struct pod_wish {
     struct wish_resource *resources;
     size_t n;
-    /* It says how much of a card it asks for (api/share_request.h); Nodes tell only sums of that. */
+    /* The pod asks for shares of cards (api/share_request.h); a Node's resources say only their
+     * sums. */
     bool shares;
     const json_t *spec;
 };
 
-/* The sum of its containers; of init containers, which run one by one, the most counts where it is
- * more (kubernetes/enhancements KEP-753: those that go on running add to the sum). *ret is
- * overwritten. */
+/* Reads the wish: the sum of the pod's containers. Init containers run one by one, so that the
+ * largest of them counts where it is more; those that go on running add to the sum
+ * (kubernetes/enhancements KEP-753). *ret is overwritten. */
 void pod_wish_read(const json_t *pod, struct pod_wish *ret);
 void pod_wish_done(struct pod_wish *w);
 AUTO_DEFINE(pod_wish, struct pod_wish, pod_wish_done)
 #define auto_pod_wish AUTO(pod_wish)
 
-/* The sum of two amounts, neither of which is negative; INT64_MAX where it is more: a pod may ask for
- * any number. */
+/* The sum of two amounts, neither of which is negative; INT64_MAX where it is more: a pod may ask
+ * for any number. */
 int64_t pod_wish_sum(int64_t a, int64_t b);
-/* How much of a resource a pod asks for. */
+/* The amount of a resource that a pod asks for. */
 int64_t pod_wish_of(const struct pod_wish *w, const char *resource);
 /* Why the pod may not have this Node, for a person: not Ready, cordoned, a taint that it does not
  * tolerate, its nodeSelector. Caller frees. NULL: it may, as far as is judged here (affinity and

@@ -8,10 +8,10 @@
 /*
  * Foreign text for a terminal: names, models and messages of objects, which others wrote. Pure.
  *
- * Characters that a terminal would obey never reach it. U+FFFD stands for each control character (C0,
- * DEL, C1), for each mark that turns the direction of writing (U+061C, U+200E, U+200F, U+202A to
- * U+202E, U+2066 to U+2069) or ends a line or paragraph (U+2028, U+2029), and for each byte that is
- * not UTF-8.
+ * Characters that a terminal would obey never reach it. U+FFFD replaces each control character (C0,
+ * DEL, C1), each mark that turns the direction of writing (U+061C, U+200E, U+200F, U+202A to
+ * U+202E, U+2066 to U+2069) or ends a line or paragraph (U+2028, U+2029), and each byte that is not
+ * UTF-8.
  */
 
 /* Appends at most max bytes of the text (NULL: nothing), never cutting a character. */

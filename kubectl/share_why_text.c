@@ -36,7 +36,7 @@ static char *verdict(const struct share_why *y)
     if (quota)
         return xasprintf("A quota refuses it: %s.", quota);
     if (room)
-        return xstrdup("There is room for it: something else keeps the pod.");
+        return xstrdup("There is room for it: something other than GPUs keeps the pod waiting.");
     if (!given)
         return xstrdup("No node gives its cards in shares.");
     return xstrdup("No node that the pod may have has room for its shares.");

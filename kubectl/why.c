@@ -7,13 +7,13 @@
 #include "base/quantity.h"
 #include "base/xalloc.h"
 
+#include "kubectl/status_card.h"
 #include "partition/mig_name.h"
-#include "partition/model.h"
 #include "partition/vendor.h"
 
 enum { MAX_REQUEST = 16 };
 
-/* --- What is read --- */
+/* --- Nodes and pods --- */
 
 void why_add_node(struct why *y, const struct pod_wish *wish, const json_t *node)
 {
@@ -93,7 +93,7 @@ static void take_fix(struct why_fix *to, const char *node, const struct device_c
     to->layout = *layout_take;
     xstr_set(&to->node, node);
     free(to->card);
-    to->card = xasprintf("%s GPU %lld", vendor_title(card->vendor), (long long)card->index);
+    to->card = status_card_title(card->vendor, card->index);
     xstr_set(&to->source, want && want->has_source ? want->source.name : NULL);
 }
 
@@ -103,13 +103,10 @@ static void try_card(struct why *y, const char *node, const struct device_status
     char profile[MIG_NAME_BYTES];
     struct layout_fix layout;
     bool part = partition_of(y->resource, profile);
-    const struct device_model *m = card->model ? device_status_model(st, card->model) : NULL;
-    auto_free struct mig_table *t = xmalloc(sizeof(*t));
-    if (!m || !m->n_mig_profiles || model_to_table(m, t, NULL) < 0)
-        return;
     if (!part && (y->count != 1 || !is_whole_card(y->resource, card->vendor)))
         return;
-    if (layout_fix_find(card, t, part ? profile : NULL, (unsigned)y->count, &layout))
+    auto_free struct mig_table *t = status_card_table(st, card);
+    if (t && layout_fix_find(card, t, part ? profile : NULL, (unsigned)y->count, &layout))
         take_fix(&y->fix, node, card, want, &layout);
 }
 

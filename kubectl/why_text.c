@@ -27,7 +27,7 @@ static char *verdict(const struct why *y)
     if (!why_has_room(y))
         return xasprintf("No node that the pod may have has %lld free of %s.", (long long)y->count,
                          y->resource);
-    return xasprintf("%s is free: something else keeps the pod.", y->resource);
+    return xasprintf("%s is free: something other than GPUs keeps the pod waiting.", y->resource);
 }
 
 static void add_node(const struct why_node *n, const struct screen *s, struct sb *b)
@@ -67,7 +67,7 @@ static void add_fix(const struct why *y, const struct screen *s, struct sb *b)
 {
     const struct why_fix *f = &y->fix;
     if (!f->evident && y->n_tried)
-        sb_add(b, "No change of one card's layout gives it one without a pod that has to go.\n");
+        sb_add(b, "No new layout of a single card gives the pod one while all other pods stay.\n");
     if (!f->evident)
         return;
     auto_free char *node = safe_text(f->node);

@@ -89,7 +89,7 @@ static const struct card_family {
 
 static bool shows(const struct dcgm_page *p, size_t i)
 {
-    return strcmp(p->node->cards[i].vendor, "nvidia") == 0 && p->readings[i].card;
+    return telemetry_node_card_is_nvidia(&p->node->cards[i]) && p->readings[i].card;
 }
 
 static void write_card(const struct hami_writer *w, const struct card_family *f, size_t i)

@@ -5,6 +5,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -186,6 +187,13 @@ def test_kubectl_completes_its_words(kubectl, release):
     path = os.pathsep.join([str(release("kubectl-cleave").parent), str(ROOT / "kubectl"), os.environ["PATH"]])
     done = subprocess.run([kubectl.program, "__complete", "cleave", "p"], capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": path})
     assert done.stdout.splitlines() == ["plan", ":4"], done
+
+
+def test_the_verbs_of_the_help_are_those_that_complete(release):
+    def said(*words):
+        return subprocess.run([release("kubectl-cleave"), *words], capture_output=True, text=True, timeout=60, check=True).stdout
+
+    assert said("__complete", "").splitlines() == [*sorted(re.findall(r"kubectl cleave ([a-z]+)", said("--help"))), ":4"]
 
 
 def test_who_has_no_rights_reads_why(rig, cleave):

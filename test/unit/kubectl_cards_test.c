@@ -227,6 +227,15 @@ Test(cards, a_device_that_cannot_be_read_is_told_and_hides_no_other)
     cr_expect(strstr(a.out, "n2  Ready"));
 }
 
+Test(cards, a_vendor_of_another_definition_does_not_reach_the_terminal_as_it_is)
+{
+    desk_node("n1", 1);
+    desk_patch(&resource_devices, "n1", "status",
+               "{status: {devices: [{uuid: GPU-x, index: 3, vendor: \"\\e[2J\"}]}}");
+    auto_desk_answer struct desk_answer a = desk_cards(OUTPUT_TEXT, NULL);
+    cr_expect(strstr(a.out, "\xEF\xBF\xBD[2J GPU 3"), "got:\n%s", a.out);
+}
+
 /* What no agent writes, but who may write Devices could. */
 Test(cards, places_off_the_card_or_over_each_other_are_survived)
 {

@@ -302,7 +302,8 @@ Test(checkup, agents_of_two_versions_are_told)
         "{metadata: {name: n3}, status: {agentVersion: '2', conditions: [" READY "]}}");
     checkup_end(&up);
     expect_found("Warning Cluster - MixedVersions");
-    cr_expect_str_eq(up.found.items[0].seen, "agents of several versions run: 1 on 2; 2 on 1;");
+    cr_expect_str_eq(up.found.items[0].seen,
+                     "agents of several versions run: 1 on 2 nodes, 2 on 1 node");
 }
 
 Test(checkup, a_device_that_cannot_be_read_is_told)

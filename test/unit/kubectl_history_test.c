@@ -71,11 +71,12 @@ Test(history, what_may_not_be_read_is_said)
     desk_node("n1", 1);
     stand("n1", READY_AT_TEN);
     desk_forbid("events");
-    expect_told(COMMAND_OK,
-                "2027-01-15T10:00:00Z  Device  Ready is True: Applied\n"
-                "    as wanted\n",
-                "Warning: Events in the namespace default cannot be read (events is forbidden: "
-                "User \"eve\" cannot list)\n");
+    expect_told(
+        COMMAND_OK,
+        "2027-01-15T10:00:00Z  Device  Ready is True: Applied\n"
+        "    as wanted\n",
+        "Warning: Events in the namespace default cannot be read (events is forbidden: "
+        "User \"eve\" cannot list): what Cleave's programs said of the node is not shown\n");
 }
 
 Test(history, a_node_of_which_only_events_are_left_is_told_by_them)

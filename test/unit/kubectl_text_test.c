@@ -193,7 +193,7 @@ static void expect_completion(const char *const *words, size_t n, const char *an
 
 Test(completion, goes_on_as_the_command_line_may)
 {
-    COMPLETES("doctor\nhistory\nplan\nversion\nwhy\n:4\n", "");
+    COMPLETES("doctor\nhistory\nplan\ntop\nversion\nwhy\n:4\n", "");
     COMPLETES("plan\n:4\n", "pl");
     COMPLETES("--node\n:4\n", "--no");
     COMPLETES("--filename\n:4\n", "plan", "--f");
@@ -201,5 +201,6 @@ Test(completion, goes_on_as_the_command_line_may)
     COMPLETES("json\nyaml\n:4\n", "why", "pod", "-o", "");
     COMPLETES(":4\n", "why", "");
     COMPLETES(":4\n", "odd", "--");
-    expect_completion(NULL, 0, "doctor\nhistory\nplan\nversion\nwhy\n:4\n");
+    COMPLETES("--namespace\n:4\n", "top", "--na");
+    expect_completion(NULL, 0, "doctor\nhistory\nplan\ntop\nversion\nwhy\n:4\n");
 }

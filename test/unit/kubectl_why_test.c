@@ -67,11 +67,12 @@ Test(why, what_is_offered_and_held_is_said_with_who_holds_it)
     desk_pod("a", "n1", ASKS(TWO_G, 1));
     desk_pod("b", "n1", ASKS(TWO_G, 1));
     desk_pod("p", NULL, ASKS(TWO_G, 1));
-    desk_expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
-                    "No node that the pod may have has 1 free of nvidia.com/mig-2g.20gb.\n"
-                    "  n1  offers 2, 0 free\n"
-                    "    held by  ns/a, ns/b\n"
-                    "No change of one card's layout gives it one without a pod that has to go.\n");
+    desk_expect_why(
+        "ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
+        "No node that the pod may have has 1 free of nvidia.com/mig-2g.20gb.\n"
+        "  n1  offers 2, 0 free\n"
+        "    held by  ns/a, ns/b\n"
+        "No new layout of a single card gives the pod one while all other pods stay.\n");
 }
 
 Test(why, pods_that_ask_for_more_than_there_are_numbers_take_all)
@@ -122,9 +123,10 @@ Test(why, tolerations_are_kept)
     desk_pod("p", NULL,
              "{tolerations: [{key: team, operator: Exists}], containers: [{name: c, resources: "
              "{limits: {" TWO_G ": 1}}}]}");
-    desk_expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
-                    "nvidia.com/mig-2g.20gb is free: something else keeps the pod.\n"
-                    "  n1  offers 1, 1 free\n");
+    desk_expect_why(
+        "ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
+        "nvidia.com/mig-2g.20gb is free: something other than GPUs keeps the pod waiting.\n"
+        "  n1  offers 1, 1 free\n");
 }
 
 Test(why, a_whole_card_may_be_made_of_one_that_nobody_uses)
@@ -147,7 +149,7 @@ Test(why, nothing_in_use_is_ever_given_up)
     desk_cut("n1", 0, "7g.80gb@0=ml/a");
     desk_pod("p", NULL, ASKS(TWO_G, 1));
     auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
-    cr_expect(strstr(a.out, "No change of one card's layout gives it one"), "got:\n%s", a.out);
+    cr_expect(strstr(a.out, "No new layout of a single card gives the pod one"), "got:\n%s", a.out);
 }
 
 Test(why, what_needs_no_answer_has_a_short_one)
