@@ -18,10 +18,14 @@
 
 /* Different versions that one finding names, and the bytes of each. */
 enum { MAX_VERSIONS = 8, MAX_VERSION_BYTES = 64, MS_PER_S = 1000, MAX_LEASE_S = 3600 };
+enum { MAX_LEADERS_BYTES = 512 };
 
 void checkup_init(struct checkup *c, int64_t now_ms)
 {
-    *c = (struct checkup){.now_ms = now_ms, .nodes = json_object(), .versions = json_object()};
+    *c = (struct checkup){.now_ms = now_ms,
+                          .nodes = json_object(),
+                          .versions = json_object(),
+                          .leaders = SB_INIT(MAX_LEADERS_BYTES)};
 }
 
 void checkup_done(struct checkup *c)
@@ -29,6 +33,7 @@ void checkup_done(struct checkup *c)
     complaints_done(&c->found);
     json_decref(c->nodes);
     json_decref(c->versions);
+    sb_done(&c->leaders);
     *c = (struct checkup){0};
 }
 
@@ -125,8 +130,8 @@ static bool is_unseen(const struct checkup *c, const json_t *obj)
 
 static void note_version(struct checkup *c, const struct device_status *st)
 {
-    auto_free char *version =
-        xstrndup(st->agent_version ? st->agent_version : "", MAX_VERSION_BYTES);
+    const char *said = st->agent_version ? st->agent_version : "";
+    auto_free char *version = xstrndup(said, utf8_cut(said, MAX_VERSION_BYTES));
     json_int_t n = json_integer_value(json_object_get(c->versions, version));
     if (*version && (n || json_object_size(c->versions) < MAX_VERSIONS))
         (void)json_object_set_new(c->versions, version, json_integer(n + 1));
@@ -214,7 +219,7 @@ void checkup_lease(struct checkup *c, const json_t *lease)
 {
     const char *ns = JX_STR_AT(lease, "metadata", "namespace");
     if (is_kept(c, lease)) {
-        c->n_leaders++;
+        sb_addf(&c->leaders, "%s%s", c->n_leaders++ ? ", " : "", ns ? ns : "");
         return;
     }
     c->n_left++;
@@ -230,8 +235,10 @@ static void end_leases(struct checkup *c)
 {
     struct complaint what = {.kind = "Cluster"};
     if (c->n_leaders > 1) {
+        auto_free char *seen = xasprintf("Leases " CHECKUP_LEASE " are kept in %zu namespaces: %s",
+                                         c->n_leaders, sb_str(&c->leaders));
         what.reason = "SeveralControllers";
-        what.seen = "Leases " CHECKUP_LEASE " are kept in several namespaces";
+        what.seen = seen;
         complaints_add(&c->found, &what);
     } else if (c->n_leaders == 0 && c->n_left == 0) {
         what.reason = "NoController";

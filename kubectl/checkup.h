@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/sb.h"
+
 #include "kubectl/complaints.h"
 
 /*
@@ -16,6 +18,7 @@ struct checkup {
     json_t *versions; /* of agents: how many nodes have each */
     size_t n_nodes, n_devices, n_profiles;
     size_t n_leaders, n_left; /* Leases that a controller renews, and those that none does */
+    struct sb leaders; /* the namespaces of those that one renews, as far as one line names them */
     struct {
         size_t n_ready, n_leaders; /* Deployments with a ready replica; Leases that are kept */
         int64_t renewed_ms;        /* when somebody led last; 0: not known */

@@ -27,7 +27,6 @@ static void question_done(struct question *q)
     unread_done(&q->unread);
     free(q->whys);
     share_why_done(&q->shares);
-    pod_wish_done(&q->wish);
     json_decref(q->pod);
 }
 
@@ -195,6 +194,11 @@ int command_why(const struct command *c, const char *ns, const char *pod)
         return command_fail(c->err, c->server, &e);
     auto_free char *name = xasprintf("%s/%s", ns, pod);
     pod_wish_read(q.pod, &q.wish);
+    if (q.wish.more)
+        *XPUSH(q.unread.notes, q.unread.n) =
+            xasprintf("the pod asks for more than %d of the vendors' resources: the others are "
+                      "passed over",
+                      (int)POD_WISH_MAX);
     open_whys(&q);
     auto_free char *why_not = settled(&q);
     if (!why_not && read_cluster(&q, &e) < 0)

@@ -5,13 +5,14 @@
 
 #include "base/jx.h"
 #include "base/rfc3339.h"
+#include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "kubectl/safe_text.h"
 #include "kubectl/status_card.h"
 #include "kubectl/text.h"
 
-/* A message is cut here. */
+/* A text is cut here, before a character that would be cut in two: it would be no text. */
 enum { MAX_WORDS_BYTES = 2048 };
 
 /* reportingController of what our programs write begins so. */
@@ -19,7 +20,7 @@ enum { MAX_WORDS_BYTES = 2048 };
 
 static char *copy(const char *text)
 {
-    return text && *text ? xstrndup(text, MAX_WORDS_BYTES) : NULL;
+    return text && *text ? xstrndup(text, utf8_cut(text, MAX_WORDS_BYTES)) : NULL;
 }
 
 static void entry_done(struct history_entry *e)

@@ -14,6 +14,7 @@ struct attempt {
     const struct gpu_card *card;
     struct mig_wants wants;
     struct mig_plan plan;
+    bool undecided; /* the planner was: that is some 2 million steps, and enough for one card */
 };
 
 /* --- Instances as wants for the planner, so that they stay --- */
@@ -62,9 +63,10 @@ static uint32_t all_mask(const struct mig_state *s)
 static bool try_keeping(struct attempt *a, const struct mig_wants *asked, uint32_t mask)
 {
     a->wants = *asked;
-    if (!keep(a->card, mask, &a->wants))
+    if (a->undecided || !keep(a->card, mask, &a->wants))
         return false;
     mig_plan(&a->card->mig, &a->card->state, &a->wants, &a->plan);
+    a->undecided = a->plan.undecided;
     return a->plan.verdict == MIG_PLAN_CHANGE;
 }
 

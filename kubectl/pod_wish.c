@@ -14,14 +14,17 @@
 
 /* --- The resources that a pod asks for --- */
 
+/* NULL: there is no room for one more. */
 static struct wish_resource *resource_of(struct pod_wish *w, const char *name)
 {
     for (size_t i = 0; i < w->n; i++)
         if (strcmp(w->resources[i].name, name) == 0)
             return &w->resources[i];
-    struct wish_resource *r = XPUSH(w->resources, w->n);
-    r->name = name;
-    return r;
+    w->more |= w->n == POD_WISH_MAX;
+    if (w->n == POD_WISH_MAX)
+        return NULL;
+    w->resources[w->n].name = name;
+    return &w->resources[w->n++];
 }
 
 static int64_t amount_of(const json_t *value)
@@ -71,9 +74,9 @@ static void add_container(struct pod_wish *w, const json_t *container, bool alon
         if (is_share || !vendor_owns(name) || amount <= 0)
             continue;
         struct wish_resource *r = resource_of(w, name);
-        if (!alone)
+        if (r && !alone)
             r->count = pod_wish_sum(r->count, amount);
-        else if (amount > r->count)
+        else if (r && amount > r->count)
             r->count = amount;
     }
 }
@@ -95,12 +98,6 @@ int64_t pod_wish_of(const struct pod_wish *w, const char *resource)
         if (strcmp(w->resources[i].name, resource) == 0)
             return w->resources[i].count;
     return 0;
-}
-
-void pod_wish_done(struct pod_wish *w)
-{
-    free(w->resources);
-    *w = (struct pod_wish){0};
 }
 
 /* --- The nodes that a pod may have --- */

@@ -5,8 +5,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/auto.h"
-
 /*
  * The wish of a pod, as kube-scheduler takes it and as far as GPUs are concerned: what the pod asks
  * of a node, and which nodes it may have. Pure; borrows from the pod.
@@ -17,9 +15,13 @@ struct wish_resource {
     int64_t count;
 };
 
+/* Vendors have some dozens of names together; a pod's author may write any number of them. */
+enum { POD_WISH_MAX = 32 };
+
 struct pod_wish {
-    struct wish_resource *resources;
+    struct wish_resource resources[POD_WISH_MAX];
     size_t n;
+    bool more; /* it asks for others as well */
     /* The pod asks for shares of cards (api/share_request.h); a Node's resources say only their
      * sums. */
     bool shares;
@@ -30,9 +32,6 @@ struct pod_wish {
  * largest of them counts where it is more; those that go on running add to the sum
  * (kubernetes/enhancements KEP-753). *ret is overwritten. */
 void pod_wish_read(const json_t *pod, struct pod_wish *ret);
-void pod_wish_done(struct pod_wish *w);
-AUTO_DEFINE(pod_wish, struct pod_wish, pod_wish_done)
-#define auto_pod_wish AUTO(pod_wish)
 
 /* The sum of two amounts, neither of which is negative; INT64_MAX where it is more: a pod may ask
  * for any number. */

@@ -75,7 +75,8 @@ struct writer {
 static void add_xid(double xid, struct sb *out)
 {
     auto_free char *code = xasprintf("%.0f", xid);
-    const char *words = xid > 0 ? xid_words((uint64_t)xid) : "No Error";
+    uint64_t number = xid < UINT32_MAX ? (uint64_t)xid : UINT32_MAX; /* a driver may say any */
+    const char *words = number ? xid_words(number) : "No Error";
     page_text_label(out, "err_code", code);
     page_text_label(out, "err_msg", *words ? words : "Unknown Error");
 }

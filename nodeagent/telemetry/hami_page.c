@@ -96,7 +96,7 @@ static void write_card(const struct hami_writer *w, const struct card_family *f,
 {
     const struct telemetry_node_card *c = &w->page->node->cards[i];
     double value = f->value(&w->page->readings[i].card->values);
-    if (!isfinite(value))
+    if (!isfinite(value) || value < 0)
         return;
     auto_free char *type = xasprintf("NVIDIA-%s", c->model);
     begin(w, f->names[w->names]);

@@ -188,9 +188,10 @@ Test(checkup, where_devices_cannot_be_read_no_node_is_said_to_lack_one)
     expect_found("");
 }
 
-#define LEASE(at)                                                                                     \
-    "{metadata: {namespace: ns}, spec: {holderIdentity: a, leaseDurationSeconds: 15, renewTime: '" at \
-    "'}}"
+#define LEASE_IN(ns, at)                                                                           \
+    "{metadata: {namespace: " ns "}, spec: {holderIdentity: a, leaseDurationSeconds: 15, "         \
+    "renewTime: '" at "'}}"
+#define LEASE(at) LEASE_IN("ns", at)
 
 Test(checkup, a_controller_that_leads_is_asked_for)
 {
@@ -207,13 +208,26 @@ Test(checkup, a_lease_that_nobody_renews_is_told)
     expect_found("Error Cluster - NotLeading");
 }
 
-Test(checkup, two_controllers_that_lead_are_told)
+/* Where they are, since whoever may write Leases in a namespace can make one of this name. */
+Test(checkup, two_controllers_that_lead_are_told_with_their_namespaces)
 {
     up.has_leases = true;
-    see(checkup_lease, LEASE(NOW));
-    see(checkup_lease, LEASE(JUST_NOW));
+    see(checkup_lease, LEASE_IN("cleave-system", NOW));
+    see(checkup_lease, LEASE_IN("team-x", JUST_NOW));
     checkup_end(&up);
     expect_found("Error Cluster - SeveralControllers");
+    cr_expect_str_eq(up.found.items[0].seen,
+                     "Leases cleave-controller are kept in 2 namespaces: cleave-system, team-x");
+}
+
+Test(checkup, of_leases_in_thousands_of_namespaces_some_are_named)
+{
+    up.has_leases = true;
+    for (unsigned i = 0; i < 1000; i++)
+        see(checkup_lease, LEASE_IN("team-x", NOW));
+    checkup_end(&up);
+    cr_expect_lt(strlen(up.found.items[0].seen), 600);
+    cr_expect(strstr(up.found.items[0].seen, "in 1000 namespaces: team-x, team-x"));
 }
 
 #define SCHEDULER(replicas, ready)                                                                 \

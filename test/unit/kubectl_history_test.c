@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/jx.h"
+#include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "kubectl/history.h"
@@ -101,6 +102,33 @@ Test(history, programs_get_a_document)
     cr_expect(json_is_false(JX_AT(entry, "bad")));
 }
 
+/* The entries of the document of node n1; a new reference. */
+static json_t *entries(void)
+{
+    auto_desk_answer struct desk_answer a = desk_history(OUTPUT_JSON, "n1");
+    auto_json json_t *doc = json_loads(a.out, 0, NULL);
+    return json_incref(json_object_get(doc, "entries"));
+}
+
+Test(history, an_entry_stays_in_the_document_wherever_its_message_is_cut)
+{
+    auto_sb struct sb note = SB_INIT(4096);
+    sb_add(&note, "x");
+    while (note.len < 2090)
+        sb_add(&note, "\xC3\xA4"); /* each second byte begins a letter */
+    auto_free char *odd = xasprintf(EVENT(OURS, "Node", "n1", "2027-01-15T11:00:00",
+                                          "reason: Repartitioned, note: \"%s\""),
+                                    sb_str(&note));
+    auto_free char *even = xasprintf(EVENT(OURS, "Node", "n1", "2027-01-15T11:00:00",
+                                           "reason: Repartitioned, note: \"%s\""),
+                                     sb_str(&note) + 1);
+    desk_event("a", odd);
+    desk_event("b", even);
+    auto_json json_t *list = entries();
+    cr_expect_eq(json_array_size(list), 2);
+    cr_expect_eq(strlen(JX_STR_AT(json_array_get(list, 0), "message")), 2047);
+}
+
 #define TEXT(s) ((char[]){s})
 
 Test(history, drains_breaches_and_the_cards_conditions_are_part_of_it)
@@ -128,6 +156,18 @@ Test(history, drains_breaches_and_the_cards_conditions_are_part_of_it)
                      "1970-01-01T00:00:02Z  NVIDIA GPU 1  breach of a share: ShareOverLimit\n"
                      "    too much\n"
                      "1970-01-01T00:00:01Z  NVIDIA GPU 1  must become free: Draining\n");
+}
+
+Test(history, a_vendor_whom_nobody_knows_does_not_command_the_terminal)
+{
+    struct device_card card = {.vendor = TEXT("\x1b[2J"), .has_drain = true};
+    const struct device_status st = {.devices = &card, .n_devices = 1};
+    auto_history struct history h = {0};
+    auto_sb struct sb b = SB_INIT(4096);
+    history_add_device(&h, &st);
+    history_text(&h, &(struct screen){.columns = 80}, &b);
+    cr_expect_str_eq(sb_str(&b), "1970-01-01T00:00:00Z  \xEF\xBF\xBD[2J GPU 0  must become free: "
+                                 "Draining\n");
 }
 
 Test(history, of_many_events_the_newest_stay_and_the_others_are_counted)

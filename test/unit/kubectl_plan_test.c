@@ -369,6 +369,15 @@ Test(plan, json_is_indented_as_kubectl_indents)
     }
 }
 
+Test(plan, what_json_has_of_others_never_commands_the_terminal)
+{
+    desk_node("n1", 1);
+    desk_hold("n1", 0, "ml", "a\xE2\x80\xAEz\xC3\xB6");
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_JSON, PROFILE("p", "{" MIG("7g.80gb: 1") "}"));
+    cr_expect(strstr(a.out, "\"a\\u202Ez\xC3\xB6\""), "got:\n%s", a.out);
+}
+
 Test(plan, yaml_is_the_same_document)
 {
     desk_node("n1", 1);

@@ -2,13 +2,17 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "base/jx.h"
 #include "base/xalloc.h"
+#include "base/yaml.h"
 
 #include "kubectl/bar.h"
+#include "kubectl/command.h"
 #include "kubectl/completion.h"
 #include "kubectl/failure.h"
 #include "kubectl/safe_text.h"
 #include "kubectl/screen.h"
+#include "kubectl/status_card.h"
 #include "kubectl/word_list.h"
 
 #define CAP 4096
@@ -47,6 +51,39 @@ Test(safe_text, letters_of_all_scripts_stay)
                  5);
     cr_expect_eq(safe_text_cut("\xC3\xB6\xC3\x9Fx", 2), 4);
     cr_expect_eq(safe_text_cut("ab", 5), 2);
+}
+
+Test(status_card, a_vendor_is_named_as_he_names_himself_or_as_the_device_says)
+{
+    auto_free char *known = status_card_title("nvidia", 3);
+    auto_free char *unknown = status_card_title("\x1b[2J", 0);
+    auto_free char *none = status_card_title(NULL, 0);
+    cr_expect_str_eq(known, "NVIDIA GPU 3");
+    cr_expect_str_eq(unknown, X "[2J GPU 0");
+    cr_expect_str_eq(none, "unknown GPU 0");
+}
+
+/* Others' text in a document is all there, and programs read it as it was. */
+Test(safe_text, in_a_document_escapes_stand_for_what_a_terminal_obeys)
+{
+    static const char odd[] = "a\n\x1b[2J\x7f\xC2\x9B"
+                              "31m \xE2\x80\xAE\xE2\x80\xA8 Gr\xC3\xB6\xC3\x9F"
+                              "e \xF0\x9F\x90\x9F";
+    auto_json json_t *document = json_pack("{s:s}", "x", odd);
+    const struct command json = {.output = OUTPUT_JSON};
+    const struct command yaml = {.output = OUTPUT_YAML};
+    auto_free char *as_json = command_words(&json, document);
+    auto_free char *as_yaml = command_words(&yaml, document);
+    cr_expect_str_eq(as_json, "{\n    \"x\": \"a\\n\\u001B[2J\\u007F\\u009B31m \\u202E\\u2028 "
+                              "Gr\xC3\xB6\xC3\x9F"
+                              "e \xF0\x9F\x90\x9F\"\n}\n");
+    auto_json json_t *from_json = json_loads(as_json, 0, NULL);
+    auto_json json_t *from_yaml = NULL;
+    cr_assert_eq(yaml_load(as_yaml, strlen(as_yaml), &from_yaml, NULL), 0);
+    cr_expect(json_equal(from_json, document));
+    cr_expect(json_equal(from_yaml, document));
+    auto_free char *again = safe_text(as_yaml);
+    cr_expect_null(strstr(as_yaml, "\xE2\x80\xAE"), "got %s", again);
 }
 
 static bool has_colours(bool is_terminal, const char *const env[])

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/jx.h"
+#include "base/sb.h"
+#include "base/xalloc.h"
 
 #include "kubectl_support.h"
 #include "service/resources.h"
@@ -209,6 +211,23 @@ Test(why, a_device_that_no_agent_wrote_takes_no_time)
     desk_pod("p", NULL, ASKS(TWO_G, 1));
     auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
     cr_expect_eq(a.code, 0);
+}
+
+Test(why, of_a_pod_that_asks_for_thousands_of_things_some_are_looked_at)
+{
+    auto_sb struct sb limits = SB_INIT(1 << 20);
+    for (unsigned i = 0; i < 2000; i++)
+        sb_addf(&limits, "nvidia.com/r%u: 1, ", i);
+    auto_free char *spec =
+        xasprintf("{containers: [{name: c, resources: {limits: {%s}}}]}", sb_str(&limits));
+    desk_node("n1", 1);
+    desk_pod("other", "n1", spec);
+    desk_pod("p", NULL, spec);
+    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_JSON, "p");
+    auto_json json_t *doc = json_loads(a.out, 0, NULL);
+    cr_expect_eq(json_array_size(JX_AT(doc, "resources")), 32);
+    cr_expect_str_eq(a.err, "Warning: the pod asks for more than 32 of the vendors' resources: "
+                            "the others are passed over\n");
 }
 
 Test(why, json_has_the_change)
