@@ -88,6 +88,7 @@ POD = [
     graph("Memory of cards and partitions", "Used framebuffer in MiB.", "mbytes", (f"max by (namespace, pod, container, gpu, GPU_I_ID) (DCGM_FI_DEV_FB_USED{{{HELD}}})", "{{pod}} {{container}} {{gpu}} {{GPU_I_ID}}")),
     graph("Memory of shares", "Used, beside what the share has.", "bytes", (f"cleave_agent_share_used_bytes{{{HELD}}}", "{{pod}} {{container}} used"), (f"cleave_agent_share_limit_bytes{{{HELD}}}", "{{pod}} {{container}} limit")),
     graph("Shares in use", "Used memory as a part of the share.", "percentunit", (f"cleave_agent_share_used_bytes{{{HELD}}} / cleave_agent_share_limit_bytes{{{HELD}}}", "{{pod}} {{container}}")),
+    graph("Turns of shares", "Part of the time for which a container had its turn on the card, and for which it had work and no turn, beside its guarantee. None of shares whose compute the limiter does not hold; a container that is alone on its card needs no turns.", "percentunit", (f"rate(cleave_agent_share_turn_seconds_total{{{HELD}}}[$__rate_interval])", "{{pod}} {{container}} its turn"), (f"rate(cleave_agent_share_throttled_seconds_total{{{HELD}}}[$__rate_interval])", "{{pod}} {{container}} throttled"), (f"cleave_agent_share_compute_percent{{{HELD}}} / 100", "{{pod}} {{container}} share")),
     graph("Power", "Of the cards that the pods have.", "watt", (f"max by (namespace, pod, gpu) (DCGM_FI_DEV_POWER_USAGE{{{HELD}}})", "{{pod}} {{gpu}}")),
 ]
 

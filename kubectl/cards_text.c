@@ -28,15 +28,13 @@ static void add_condition(const struct device_status *st, const struct screen *s
         screen_paint(s, b, INK_GOOD, "  Ready");
         return;
     }
-    auto_free char *reason = safe_text(ready->reason);
-    auto_free char *words = xasprintf("  not ready: %s", reason);
-    screen_paint(s, b, INK_BAD, words);
+    auto_free char *words = xasprintf("  not ready: %s", ready->reason ? ready->reason : "");
+    screen_paint_foreign(s, b, INK_BAD, words);
 }
 
 static void add_head(const struct node_cards_view *v, const struct screen *s, struct sb *b)
 {
-    auto_free char *name = safe_text(v->name);
-    screen_paint(s, b, INK_STRONG, name);
+    screen_paint_foreign(s, b, INK_STRONG, v->name);
     if (v->status)
         add_condition(v->status, s, b);
     if (v->has_node && v->unready)
@@ -80,13 +78,11 @@ static void add_state(const struct device_card *card, const struct screen *s, st
     const struct condition *ill = condition_get(&card->conditions, "Healthy");
     const struct condition *applied = condition_get(&card->conditions, "Applied");
     if (!card->healthy) {
-        auto_free char *why = safe_text(ill && ill->reason ? ill->reason : "not healthy");
         sb_add(b, "  ");
-        screen_paint(s, b, INK_BAD, why);
+        screen_paint_foreign(s, b, INK_BAD, ill && ill->reason ? ill->reason : "not healthy");
     } else if (applied && applied->status != CONDITION_TRUE) {
-        auto_free char *why = safe_text(applied->reason);
         sb_add(b, "  ");
-        screen_paint(s, b, INK_BUSY, why);
+        screen_paint_foreign(s, b, INK_BUSY, applied->reason);
     }
 }
 
@@ -98,6 +94,8 @@ static void add_card(const struct device_card *card, const struct mig_table *tab
     auto_free char *model = safe_text(card->model);
     picture_make(card, table, &p);
     sb_addf(b, "  %s  %s  %s", title, model, api_mode_names[card->mode]);
+    if (card->replicas)
+        sb_addf(b, ", %lld replicas", (long long)card->replicas);
     add_state(card, s, b);
     sb_add(b, "\n" INDENT);
     bar_add(&p, s->columns - strlen(INDENT), s, b);
@@ -114,9 +112,8 @@ void cards_text(const struct node_cards_view *v, const struct screen *s, struct 
 {
     add_head(v, s, ret);
     if (v->error) {
-        auto_free char *why = safe_text(v->error);
         sb_add(ret, "  ");
-        screen_paint(s, ret, INK_BAD, why);
+        screen_paint_foreign(s, ret, INK_BAD, v->error);
         sb_add_char(ret, '\n');
     }
     for (size_t i = 0; v->status && i < v->status->n_devices; i++) {
@@ -160,6 +157,8 @@ static json_t *part_json(const struct device_card *card, const struct picture_pa
         text_set(o, "uuid", p->from->uuid);
         text_set(o, "placement", p->from->placement);
     }
+    if (p->replicas)
+        (void)json_object_set_new(o, "replicas", json_integer(p->replicas));
     if (p->from && p->from->has_slice) {
         (void)json_object_set_new(o, "memoryMiB", json_integer(p->from->slice.memory_mib));
         (void)json_object_set_new(o, "computePercent",

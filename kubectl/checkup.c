@@ -192,7 +192,7 @@ void checkup_wish(struct checkup *c, const char *kind, const json_t *obj)
     checkup_ready(&c->found, &what, &all, c->now_ms);
 }
 
-/* --- The controller --- */
+/* --- Leases --- */
 
 static int64_t lease_ms(const json_t *lease)
 {
@@ -200,15 +200,25 @@ static int64_t lease_ms(const json_t *lease)
     return (s < 0 || s > MAX_LEASE_S ? MAX_LEASE_S : s) * MS_PER_S;
 }
 
+static int64_t renewed_ms(const json_t *lease)
+{
+    return rfc3339_or(JX_STR_AT(lease, "spec", "renewTime"), 0);
+}
+
 /* A Lease counts as kept for a minute more than it asks for: clocks of two machines differ. */
+static bool is_kept(const struct checkup *c, const json_t *lease)
+{
+    const char *holder = JX_STR_AT(lease, "spec", "holderIdentity");
+    return holder && *holder &&
+           c->now_ms - renewed_ms(lease) <= lease_ms(lease) + SILENCE_AFTER_MS / 2;
+}
+
+/* --- The controller --- */
+
 void checkup_lease(struct checkup *c, const json_t *lease)
 {
     const char *ns = JX_STR_AT(lease, "metadata", "namespace");
-    const char *holder = JX_STR_AT(lease, "spec", "holderIdentity");
-    int64_t renewed = rfc3339_or(JX_STR_AT(lease, "spec", "renewTime"), 0);
-    bool is_kept =
-        holder && *holder && c->now_ms - renewed <= lease_ms(lease) + SILENCE_AFTER_MS / 2;
-    if (is_kept) {
+    if (is_kept(c, lease)) {
         sb_addf(&c->leaders, "%s%s", c->n_leaders++ ? ", " : "", ns ? ns : "");
         return;
     }
@@ -218,7 +228,7 @@ void checkup_lease(struct checkup *c, const json_t *lease)
     complaints_add(&c->found, &(struct complaint){.kind = "Cluster",
                                                   .reason = "NotLeading",
                                                   .seen = seen,
-                                                  .since_ms = renewed});
+                                                  .since_ms = renewed_ms(lease)});
 }
 
 static void end_leases(struct checkup *c)
@@ -235,6 +245,57 @@ static void end_leases(struct checkup *c)
         what.seen = "no controller leads: profiles are not followed";
         complaints_add(&c->found, &what);
     }
+}
+
+/* --- The scheduler --- */
+
+static int64_t unavailable_since(const json_t *deployment)
+{
+    auto_conditions struct conditions all = {0};
+    conditions_from_json(JX_AT(deployment, "status", "conditions"), &all);
+    const struct condition *available = condition_get(&all, "Available");
+    return available && available->status != CONDITION_TRUE ? available->last_transition_ms : 0;
+}
+
+/* One that somebody took to no replicas is meant so. */
+void checkup_scheduler(struct checkup *c, const json_t *deployment)
+{
+    const char *ns = JX_STR_AT(deployment, "metadata", "namespace");
+    json_int_t wanted = json_integer_value(JX_AT(deployment, "spec", "replicas"));
+    if (json_integer_value(JX_AT(deployment, "status", "readyReplicas")) > 0) {
+        c->scheduler.n_ready++;
+        return;
+    }
+    auto_free char *seen =
+        xasprintf("of %" JSON_INTEGER_FORMAT " replicas of Deployment %s/" CHECKUP_SCHEDULER
+                  " none is ready: its pods are not placed",
+                  wanted, ns ? ns : "");
+    complaints_add(&c->found,
+                   &(struct complaint){.severity = wanted ? SEVERITY_ERROR : SEVERITY_WARNING,
+                                       .kind = "Cluster",
+                                       .reason = "SchedulerNotReady",
+                                       .seen = seen,
+                                       .since_ms = unavailable_since(deployment)});
+}
+
+void checkup_scheduler_lease(struct checkup *c, const json_t *lease)
+{
+    int64_t renewed = renewed_ms(lease);
+    c->scheduler.n_leaders += is_kept(c, lease);
+    if (renewed > c->scheduler.renewed_ms)
+        c->scheduler.renewed_ms = renewed;
+}
+
+static void end_scheduler(struct checkup *c)
+{
+    if (c->scheduler.n_ready && c->scheduler.n_leaders == 0)
+        complaints_add(&c->found,
+                       &(struct complaint){.kind = "Cluster",
+                                           .reason = "SchedulerNotLeading",
+                                           .seen = "replicas are ready, and nobody renews the "
+                                                   "Lease " CHECKUP_SCHEDULER
+                                                   ": its pods are not placed",
+                                           .since_ms = c->scheduler.renewed_ms});
 }
 
 /* --- All together --- */
@@ -278,8 +339,10 @@ void checkup_end(struct checkup *c)
 {
     if (c->has_nodes && c->has_devices)
         end_nodes(c);
-    if (c->has_leases)
+    if (c->has_leases) {
         end_leases(c);
+        end_scheduler(c);
+    }
     end_versions(c);
     complaints_sort(&c->found);
 }

@@ -5,9 +5,50 @@
 #include "kubectl/command.h"
 #include "service/resources.h"
 
+typedef void see_fn(struct checkup *c, const json_t *obj);
+
+static void see_profile(struct checkup *c, const json_t *obj)
+{
+    checkup_wish(c, "GPUProfile", obj);
+}
+
+static void see_config(struct checkup *c, const json_t *obj)
+{
+    checkup_wish(c, "MIGConfig", obj);
+}
+
+static void see_leader(struct checkup *c, const json_t *obj)
+{
+    (void)c; /* the Lease tells who leads; of this kind only that it is there */
+    (void)obj;
+}
+
+/* The Devices come after the Nodes, as checkup.h asks. */
+static const struct {
+    const struct kc_resource *res;
+    const char *fields; /* NULL: all */
+    see_fn *see;
+    bool ours;
+    const char *without; /* what is not told, where the kind may not be read */
+} kinds[] = {
+    {&resource_nodes, NULL, checkup_node, false, "nodes that lack a Device are not seen"},
+    {&resource_devices, NULL, checkup_device, true, "the state of nodes and cards is not seen"},
+    {&resource_gpuprofiles, NULL, see_profile, true, "profiles that are not Ready are not seen"},
+    {&resource_migconfigs, NULL, see_config, true, "MIGConfigs that are not Ready are not seen"},
+    {&resource_leaders, NULL, see_leader, true,
+     "whether their definition is installed is not known"},
+    {&resource_leases, "metadata.name=" CHECKUP_LEASE, checkup_lease, false,
+     "whether a controller leads is not known"},
+    {&resource_leases, "metadata.name=" CHECKUP_SCHEDULER, checkup_scheduler_lease, false,
+     "whether a scheduler leads is not known"},
+    {&resource_deployments, "metadata.name=" CHECKUP_SCHEDULER, checkup_scheduler, false,
+     "whether the scheduler is ready is not known"},
+};
+
 struct visit {
     const struct command *c;
     struct checkup checkup;
+    see_fn *see; /* of the kind that is read */
     struct unread unread;
 };
 
@@ -20,66 +61,13 @@ static void visit_done(struct visit *v)
 AUTO_DEFINE(visit, struct visit, visit_done)
 #define auto_visit AUTO(visit)
 
-static int see_node(void *arg, const json_t *obj, struct err *e)
+static int see(void *arg, const json_t *obj, struct err *e)
 {
+    struct visit *v = arg;
     (void)e;
-    checkup_node(&((struct visit *)arg)->checkup, obj);
+    v->see(&v->checkup, obj);
     return 0;
 }
-
-static int see_device(void *arg, const json_t *obj, struct err *e)
-{
-    (void)e;
-    checkup_device(&((struct visit *)arg)->checkup, obj);
-    return 0;
-}
-
-static int see_profile(void *arg, const json_t *obj, struct err *e)
-{
-    (void)e;
-    checkup_wish(&((struct visit *)arg)->checkup, "GPUProfile", obj);
-    return 0;
-}
-
-static int see_config(void *arg, const json_t *obj, struct err *e)
-{
-    (void)e;
-    checkup_wish(&((struct visit *)arg)->checkup, "MIGConfig", obj);
-    return 0;
-}
-
-static int see_leader(void *arg, const json_t *obj, struct err *e)
-{
-    (void)arg;
-    (void)obj;
-    (void)e;
-    return 0; /* the Lease tells who leads; of this kind only that it is there */
-}
-
-static int see_lease(void *arg, const json_t *obj, struct err *e)
-{
-    (void)e;
-    checkup_lease(&((struct visit *)arg)->checkup, obj);
-    return 0;
-}
-
-/* The Devices come after the Nodes, as checkup.h asks. */
-static const struct {
-    const struct kc_resource *res;
-    const char *fields; /* NULL: all */
-    kc_item_fn *fn;
-    bool ours;
-    const char *without; /* what is not told, where the kind may not be read */
-} kinds[] = {
-    {&resource_nodes, NULL, see_node, false, "nodes that lack a Device are not seen"},
-    {&resource_devices, NULL, see_device, true, "the state of nodes and cards is not seen"},
-    {&resource_gpuprofiles, NULL, see_profile, true, "profiles that are not Ready are not seen"},
-    {&resource_migconfigs, NULL, see_config, true, "MIGConfigs that are not Ready are not seen"},
-    {&resource_leaders, NULL, see_leader, true,
-     "whether their definition is installed is not known"},
-    {&resource_leases, "metadata.name=" CHECKUP_LEASE, see_lease, false,
-     "whether a controller leads is not known"},
-};
 
 static void note_read(struct checkup *c, const struct kc_resource *res)
 {
@@ -93,8 +81,8 @@ static int look(struct visit *v, size_t i, struct err *e)
     auto_err struct err why = {0};
     const struct kc_target t = {.res = kinds[i].res};
     const struct kc_list_opts o = {.resource_version = "0", .fields = kinds[i].fields};
-    int rc =
-        kc_list_each(v->c->kc, v->c->scope, &t, &o, kinds[i].fn, v, /* ret_version= */ NULL, &why);
+    v->see = kinds[i].see;
+    int rc = kc_list_each(v->c->kc, v->c->scope, &t, &o, see, v, /* ret_version= */ NULL, &why);
     if (rc == 0)
         note_read(&v->checkup, kinds[i].res);
     if (rc == -ERR_NOT_FOUND && kinds[i].ours) {

@@ -156,10 +156,9 @@ static void add_entry(const struct history_entry *e, const struct screen *s, str
 {
     char time[RFC3339_BYTES];
     auto_free char *what = safe_text(e->what);
-    auto_free char *reason = safe_text(e->reason);
     auto_free char *words = safe_text(e->words);
     sb_addf(b, "%s  %s  %s: ", rfc3339_format(e->at_ms, time), e->about, what);
-    screen_paint(s, b, e->is_bad ? INK_BAD : INK_GOOD, reason);
+    screen_paint_foreign(s, b, e->is_bad ? INK_BAD : INK_GOOD, e->reason);
     if (e->times > 1)
         sb_addf(b, ", %lld times", (long long)e->times);
     sb_addf(b, "\n%s%s%s", *words ? "    " : "", words, *words ? "\n" : "");

@@ -21,6 +21,8 @@ struct picture_part {
     uint64_t weight; /* of the card: memory slices, or memory */
     enum part_state state;
     const struct device_partition *from; /* borrowed; NULL: the whole card, or room */
+    int64_t replicas;                    /* of a part that containers share; 0: it is not shared */
+    size_t free;                         /* how many containers can still have it */
 };
 
 struct picture {

@@ -21,9 +21,8 @@ struct sums {
 static void add_line(struct sb *b, const struct screen *s, enum ink ink, const char *before,
                      const char *text)
 {
-    auto_free char *safe = safe_text(text);
     sb_add(b, before);
-    screen_paint(s, b, ink, safe);
+    screen_paint_foreign(s, b, ink, text);
     sb_add_char(b, '\n');
 }
 
@@ -120,8 +119,7 @@ static void add_problem(struct sb *b, const struct screen *s, const struct plan_
 
 static void add_node(struct sb *b, const struct screen *s, const struct node_plan *n)
 {
-    auto_free char *name = safe_text(n->name);
-    screen_paint(s, b, INK_STRONG, name);
+    screen_paint_foreign(s, b, INK_STRONG, n->name);
     sb_add(b, n->changes ? "\n" : "  nothing changes\n");
     for (size_t i = 0; i < n->n_problems; i++)
         add_problem(b, s, &n->problems[i]);

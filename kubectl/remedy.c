@@ -63,6 +63,8 @@ const struct remedy remedies[] = {
     {"ResetRequired", "end what uses the card, so that it can be reset", REASONS},
     {"RolledBack", "see what failed: kubectl cleave history NODE, and the agent's log", REASONS},
     {"RowRemapFailure", "have the card replaced", REASONS},
+    {"SchedulerNotLeading", "look at the log of the scheduler's pods: " PODS, DOCTOR},
+    {"SchedulerNotReady", "look at the scheduler's pods, or scale it up: " PODS, DOCTOR},
     {"SeveralControllers", "remove one of the two installations", "docs/operations.md#installing"},
     {"ShareOverLimit", "see to the pod that the message names",
      "docs/sharing.md#seen-from-outside"},

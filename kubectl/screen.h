@@ -28,3 +28,5 @@ enum ink { INK_PLAIN, INK_STRONG, INK_DIM, INK_GOOD, INK_BUSY, INK_BAD };
 
 /* Appends the text, which is ours or was made safe, in this ink. */
 void screen_paint(const struct screen *s, struct sb *b, enum ink ink, const char *text);
+/* The same of foreign text, which is made safe (safe_text.h); NULL: nothing. */
+void screen_paint_foreign(const struct screen *s, struct sb *b, enum ink ink, const char *text);

@@ -33,7 +33,6 @@ static char *verdict(const struct why *y)
 static void add_node(const struct why_node *n, const struct screen *s, struct sb *b)
 {
     auto_free char *name = safe_text(n->name);
-    auto_free char *refusal = safe_text(n->refusal);
     sb_addf(b, "  %s  ", name);
     if (n->offered)
         sb_addf(b, "offers %lld, %lld free", (long long)n->offered,
@@ -42,7 +41,7 @@ static void add_node(const struct why_node *n, const struct screen *s, struct sb
         sb_add(b, "offers none");
     if (n->refusal) {
         sb_add(b, "; ");
-        screen_paint(s, b, INK_BAD, refusal);
+        screen_paint_foreign(s, b, INK_BAD, n->refusal);
     }
     sb_add_char(b, '\n');
     struct word_list l = {.out = b, .screen = s, .heading = "    held by  ", .ink = INK_BUSY};
@@ -86,8 +85,7 @@ static void add_fix(const struct why *y, const struct screen *s, struct sb *b)
 void why_text(const struct why *y, const struct screen *s, struct sb *ret)
 {
     auto_free char *words = verdict(y);
-    auto_free char *safe = safe_text(words);
-    screen_paint(s, ret, INK_STRONG, safe);
+    screen_paint_foreign(s, ret, INK_STRONG, words);
     sb_add_char(ret, '\n');
     for (size_t i = 0; i < y->n_nodes; i++)
         if (y->nodes[i].offered || !y->nodes[i].refusal)

@@ -141,7 +141,7 @@ def test_rules_are_of_metrics_that_somebody_serves():
 
 
 def test_rules_and_dashboards_are_of_metrics_that_the_docs_list():
-    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    page = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("metrics.md", "gpu-metrics.md"))
     named = {n for q in [r["expr"] for r in rules("expr")] + [q for _, q in all_queries()] for n in WORDS.findall(re.sub(r'"[^"]*"|\bcleave:[\w:]+', "", q))}
     named = {re.sub(r"_(bucket|sum|count)$", "", n) for n in named if not n.startswith("DCGM_FI_")}
     assert len(named) > 20
@@ -240,13 +240,16 @@ def jobs_of_the_page():
     return [(job["job_name"], job.get("metrics_path", "/metrics")) for job in scrape_configs()]
 
 
+PAGES = {"cleave-agent.*": "/metrics", "cleave-controller.*": "/metrics", "cleave-telemetry.*": "/metrics/telemetry"}
+
+
 @pytest.mark.parametrize("jobs", [jobs_of_the_operator, jobs_of_the_page])
 def test_an_agent_that_is_down_is_counted_once_though_it_has_two_pages(jobs):
+    """What rules and dashboards ask of a job is asked of one page."""
     asked = {p for q in [r["expr"] for r in rules("expr")] + [q for _, q in all_queries()] for p in re.findall(r'\bup\{job=~"([^"]+)"', q)}
-    assert asked == {"cleave-agent.*", "cleave-controller.*"}
-    for pattern in asked:
-        assert [path for job, path in jobs() if re.fullmatch(pattern, job)] == ["/metrics"], pattern
-    assert ("cleave-telemetry", "/metrics/telemetry") in jobs()
+    assert asked == PAGES.keys()
+    for pattern, page in PAGES.items():
+        assert [path for job, path in jobs() if re.fullmatch(pattern, job)] == [page], pattern
 
 
 # --- what is made of them ---

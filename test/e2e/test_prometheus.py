@@ -45,15 +45,16 @@ class Site:
         self.tls = {"metrics_addr": "localhost:0", **self.pair.flags()}
         self.agent_flags = {"telemetry_interval": 1, "health_settle_seconds": 3, **self.tls}
 
-    def watch(self, node):
-        """Starts the controller, and a Prometheus that may read both."""
+    def watch(self, node, **telemetry):
+        """Starts the controller, and a Prometheus that may read both; telemetry: more of the job for the agent's second page, which fails then."""
         controller = Scraper(self.rig.controller(wait=False, **self.tls), self.pair)
         agent = Scraper(node.agent, self.pair)
         token = account(self.rig, "prometheus", reads=True)
         wait_for(lambda: can_read(self.rig, token), 30, "the right to be known")
-        agents = [job("cleave-agent", node.name, agent, token), job("cleave-telemetry", node.name, agent, token, metrics_path="/metrics/telemetry")]
-        prometheus = Prometheus(self.rig, [job("cleave-controller", "control-plane", controller, token), *agents])
-        wait_for(lambda: prometheus.jobs_up() == dict.fromkeys(JOBS, 1), 30, lambda: f"all to be scraped, not {prometheus.jobs_up()}")
+        second = job("cleave-telemetry", node.name, agent, token, metrics_path="/metrics/telemetry", **telemetry)
+        prometheus = Prometheus(self.rig, [job("cleave-controller", "control-plane", controller, token), job("cleave-agent", node.name, agent, token), second])
+        expected = {**dict.fromkeys(JOBS, 1), "cleave-telemetry": int(not telemetry)}
+        wait_for(lambda: prometheus.jobs_up() == expected, 30, lambda: f"all to be scraped, not {prometheus.jobs_up()}")
         return prometheus
 
 
@@ -107,6 +108,17 @@ def test_an_agent_that_is_down_is_told_of_once(watched):
     wait_for(lambda: "CleaveAgentDown" in prometheus.firing(), 60, lambda: f"the alert, besides {prometheus.firing()}")
     assert prometheus.value('count(ALERTS{alertname="CleaveAgentDown"})') == 1
     assert prometheus.value('sum(up{job=~"cleave-agent.*"} == bool 0)') == 1
+    assert "CleaveTelemetryDown" not in prometheus.firing()
+
+
+def test_a_page_of_telemetry_that_cannot_be_scraped_is_told_of_by_an_alert_of_its_own(rig, rights, kubelet):  # noqa: F811
+    """It is longer than this Prometheus takes; the agent's other page is not."""
+    site = Site(rig)
+    host = Host(rig, kubelet, {"h100-80": 1})
+    host.start(**site.agent_flags)
+    prometheus = site.watch(host.node, sample_limit=1)
+    wait_for(lambda: "CleaveTelemetryDown" in prometheus.firing(), 60, lambda: f"the alert, besides {prometheus.firing()}")
+    assert "CleaveAgentDown" not in prometheus.firing()
 
 
 def test_capacity_grants_and_free_room_are_those_of_the_cards(watched):

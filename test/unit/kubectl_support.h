@@ -25,6 +25,8 @@ void desk_cut(const char *node, size_t card, const char *parts);
 void desk_share(const char *node, size_t card, const char *shares);
 /* The pod has the whole card. */
 void desk_hold(const char *node, size_t card, const char *ns, const char *pod);
+/* So many containers can have the card at a time; cut, each of its parts. */
+void desk_replicas(const char *node, size_t card, int64_t replicas);
 /* Its agent says that all cards are as its Device's spec wants them. */
 void desk_applied(const char *node);
 /* A merge patch, in YAML. subresource may be NULL. */

@@ -121,6 +121,16 @@ Test(screen, a_line_is_as_wide_as_the_terminal_within_bounds_and_80_elsewhere)
     cr_expect_eq(screen_of(false, 500, none).columns, 80);
 }
 
+Test(screen, foreign_text_has_our_colour_and_none_of_its_own)
+{
+    auto_sb struct sb b = SB_INIT(CAP);
+    const struct screen colours = {.columns = 80, .colours = true};
+    screen_paint_foreign(&colours, &b, INK_BAD, "a\x1b[2J");
+    screen_paint_foreign(&plain, &b, INK_BAD, "b\n");
+    screen_paint_foreign(&plain, &b, INK_BAD, NULL);
+    cr_expect_str_eq(sb_str(&b), "\033[31ma" X "[2J\033[0mb" X, "got \"%s\"", sb_str(&b));
+}
+
 static void expect_bar(const struct picture *p, size_t columns, const struct screen *s,
                        const char *bar)
 {
@@ -130,10 +140,12 @@ static void expect_bar(const struct picture *p, size_t columns, const struct scr
 }
 
 static char two_g[] = "2g.20gb", one_g[] = "1g.10gb", no_name[] = "", red[] = "\x1b[31m";
-static struct picture_part cut[] = {{two_g, 2, PART_USED, NULL},
-                                    {one_g, 1, PART_FREE, NULL},
-                                    {one_g, 1, PART_ILL, NULL},
-                                    {no_name, 4, PART_UNCUT, NULL}};
+#define PART(text, columns, is)                                                                    \
+    {                                                                                              \
+        .name = (text), .weight = (columns), .state = (is)                                         \
+    }
+static struct picture_part cut[] = {PART(two_g, 2, PART_USED), PART(one_g, 1, PART_FREE),
+                                    PART(one_g, 1, PART_ILL), PART(no_name, 4, PART_UNCUT)};
 static const struct picture card = {cut, 4, NULL};
 
 Test(bar, parts_are_as_wide_as_they_weigh_and_fill_the_line)
@@ -151,13 +163,13 @@ Test(bar, a_narrow_line_cuts_names_and_at_last_parts)
 
 Test(bar, names_do_not_command_the_terminal)
 {
-    struct picture_part odd[] = {{red, 1, PART_FREE, NULL}};
+    struct picture_part odd[] = {PART(red, 1, PART_FREE)};
     expect_bar(&(struct picture){odd, 1, NULL}, 10, &plain, "[" X "[31m---]");
 }
 
 Test(bar, colours_tell_free_from_used)
 {
-    struct picture_part two[] = {{one_g, 1, PART_FREE, NULL}, {two_g, 1, PART_USED, NULL}};
+    struct picture_part two[] = {PART(one_g, 1, PART_FREE), PART(two_g, 1, PART_USED)};
     expect_bar(&(struct picture){two, 2, NULL}, 19,
                &(struct screen){.columns = 80, .colours = true},
                "[\033[32m1g.10gb-\033[0m|\033[33m2g.20gb#\033[0m]");
