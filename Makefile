@@ -307,7 +307,7 @@ torture: ## Every plan of harm: each write and event of each workload, killed, l
 ##@ Check
 
 .PHONY: lint
-lint: ## Format, layers, headers, doc comments, SPDX lines, clang-tidy, shell, spelling
+lint: ## Format, layers, headers, doc comments, the index of files, SPDX lines, clang-tidy, shell, spelling
 	$(with_deps)
 	@hack/lint.sh
 

@@ -58,8 +58,9 @@ enum { DEFAULT_SHARES = 10, DEFAULT_PERCENT = 100 };
 /* The schema's bounds: shares of one card, and percent of a card for all its shares. */
 enum { MAX_SHARES = 128, MIN_PERCENT = 100, MAX_PERCENT = 400 };
 
-#define INT32 .min = 0, .max = INT32_MAX
-#define INT64 .min = 0, .max = INT64_MAX
+#define INT32    .min = 0, .max = INT32_MAX
+#define REPLICAS .min = 2, .max = DEVICE_MAX_REPLICAS
+#define INT64    .min = 0, .max = INT64_MAX
 /* 16 TiB for a card, so that the sum over a node's cards still fits a number of bytes. */
 #define MEMORY_MIB .min = 0, .max = MIG_MAX_MEMORY_MIB
 #define LIST(S, m, js, fields, type, limit, ...)                                                   \
@@ -295,8 +296,10 @@ static const struct jx_field partition_fields[] = {
     JX_F(device_partition, placement, "placement", JX_STR, .max = 5),
     JX_P(device_partition, slice, has_slice, "slice", JX_OBJECT, .sub = slice_fields),
     JX_P(device_partition, vf, has_vf, "vf", JX_OBJECT, .sub = vf_fields),
+    JX_F(device_partition, replicas, "replicas", JX_INT, REPLICAS),
     JX_F(device_partition, in_use, "inUse", JX_BOOL),
-    LIST(device_partition, in_use_by, "inUseBy", consumer_fields, struct device_consumer, 64),
+    LIST(device_partition, in_use_by, "inUseBy", consumer_fields, struct device_consumer,
+         DEVICE_MAX_CONSUMERS),
     JX_P(device_partition, unhealthy, has_unhealthy, "unhealthy", JX_OBJECT, .sub = illness_fields),
     JX_P(device_partition, breach, has_breach, "breach", JX_OBJECT, .sub = breach_fields),
     {0},
@@ -353,8 +356,10 @@ static const struct jx_field card_fields[] = {
     JX_F(device_card, mode, "mode", JX_ENUM, .choices = api_mode_names),
     JX_P(device_card, pending_mode, has_pending_mode, "pendingMode", JX_ENUM,
          .choices = api_mode_names),
+    JX_F(device_card, replicas, "replicas", JX_INT, REPLICAS),
     JX_F(device_card, in_use, "inUse", JX_BOOL),
-    LIST(device_card, in_use_by, "inUseBy", consumer_fields, struct device_consumer, 64),
+    LIST(device_card, in_use_by, "inUseBy", consumer_fields, struct device_consumer,
+         DEVICE_MAX_CONSUMERS),
     LIST(device_card, partitions, "partitions", partition_fields, struct device_partition,
          MAX_SHARES),
     JX_P(device_card, sgpu, has_sgpu, "sgpu", JX_OBJECT, .sub = sgpu_state_fields),

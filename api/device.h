@@ -69,6 +69,11 @@ extern const char *const api_compute_level_names[];
  * shares. */
 #define DEVICE_MAX_SHARES 1024
 
+/* Users of a card, or of a part, that the status names at most; and containers that can have it at
+ * a time. */
+#define DEVICE_MAX_CONSUMERS 64
+#define DEVICE_MAX_REPLICAS  4096
+
 /* The profile of a share among the partitions of a card. */
 #define DEVICE_SHARE "share"
 
@@ -256,6 +261,7 @@ struct device_partition {
     struct device_slice slice;
     bool has_vf;
     struct device_vf vf;
+    int64_t replicas; /* as the card's */
     bool in_use;
     struct device_consumer *in_use_by;
     size_t n_in_use_by;
@@ -301,6 +307,7 @@ struct device_card {
     int mode;
     bool has_pending_mode;
     int pending_mode;
+    int64_t replicas; /* by time slicing or MPS, of the whole card; 0: it is not offered so */
     bool in_use;
     struct device_consumer *in_use_by;
     size_t n_in_use_by;

@@ -8,6 +8,8 @@ SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 # With a variable's "All", cards and nodes without the label are shown as well: dcgm-exporter says Hostname, the scrape says node.
 CARD = 'Hostname=~"$node",gpu=~"$gpu"'
 HELD = 'namespace=~"$namespace",pod=~"$pod"'
+# Of a card that several pods share, DCGM_FI_DEV_GPU_UTIL and DCGM_FI_DEV_FB_USED have a series for each pod, and one for the rest
+# (docs/gpu-metrics.md): only their sum is the card's number.
 
 
 def graph(title, says, unit, *queries):
@@ -37,7 +39,7 @@ CLUSTER = [
     graph("GPUProfiles by Ready", "false: a rollout goes on, or a profile cannot be followed.", "short", ("max by (ready) (cleave_controller_profiles)", "{{ready}}")),
     graph("Granted", "Containers that were given a card or a part of one, by namespace.", "short", ("sum by (namespace) (cleave:granted:max)", "{{namespace}}")),
     graph("Free", "What pods can still get, by resource.", "short", ("sum by (resource) (cleave:free:max)", "{{resource}}")),
-    graph("Utilisation", "Mean of all cards that report it, by model.", "percent", ("avg by (modelName) (DCGM_FI_DEV_GPU_UTIL)", "{{modelName}}")),
+    graph("Utilisation", "Mean of all cards that report it, by model.", "percent", ("avg by (modelName) (sum by (modelName, Hostname, gpu) (DCGM_FI_DEV_GPU_UTIL))", "{{modelName}}")),
     graph("Power", "Of all cards, by model.", "watt", ("sum by (modelName) (max by (modelName, Hostname, gpu) (DCGM_FI_DEV_POWER_USAGE))", "{{modelName}}")),
     graph("Changes of cards", "Attempts to bring a card to its layout, by what came of them.", "short", ("sum by (outcome) (increase(cleave_agent_transactions_total[$__rate_interval]))", "{{outcome}}")),
     graph("Xids", "By number; docs/health.md says which of them make a card ill.", "short", ("sum by (xid) (cleave:xids:increase10m)", "Xid {{xid}}")),
@@ -52,8 +54,8 @@ NODE = [
     number("Ill partitions", "While their cards are well.", "short", ('sum(cleave_agent_unhealthy_partitions{node=~"$node"})', "ill")),
     number("Library stuck", "1 while a call into the driver's library is past its deadline.", "short", ('max(cleave_agent_library_stuck{node=~"$node"})', "stuck")),
     number("Containers", "With a card or a partition.", "short", ('sum(cleave_agent_held{node=~"$node"})', "containers")),
-    graph("Utilisation", "By card.", "percent", ('max by (Hostname, gpu) (DCGM_FI_DEV_GPU_UTIL{Hostname=~"$node"})', "{{Hostname}} {{gpu}}")),
-    graph("Memory in use", "By card; MiB of the framebuffer.", "mbytes", ('max by (Hostname, gpu) (DCGM_FI_DEV_FB_USED{Hostname=~"$node",GPU_I_ID=""})', "{{Hostname}} {{gpu}}")),
+    graph("Utilisation", "By card.", "percent", ('sum by (Hostname, gpu) (DCGM_FI_DEV_GPU_UTIL{Hostname=~"$node"})', "{{Hostname}} {{gpu}}")),
+    graph("Memory in use", "By card; MiB of the framebuffer.", "mbytes", ('sum by (Hostname, gpu) (DCGM_FI_DEV_FB_USED{Hostname=~"$node"})', "{{Hostname}} {{gpu}}")),
     graph("Temperature", "By card.", "celsius", ('max by (Hostname, gpu) (DCGM_FI_DEV_GPU_TEMP{Hostname=~"$node"})', "{{Hostname}} {{gpu}}")),
     graph("Power", "By card.", "watt", ('max by (Hostname, gpu) (DCGM_FI_DEV_POWER_USAGE{Hostname=~"$node"})', "{{Hostname}} {{gpu}}")),
     graph("Xids", "By number.", "short", ('sum by (node, xid) (cleave:xids:increase10m{node=~"$node"})', "{{node}} Xid {{xid}}")),
@@ -63,9 +65,9 @@ NODE = [
 ]
 
 CARDS = [
-    graph("Utilisation", "Part of the time in which a program ran on the card.", "percent", (f"max by (Hostname, gpu) (DCGM_FI_DEV_GPU_UTIL{{{CARD}}})", "{{Hostname}} {{gpu}}")),
+    graph("Utilisation", "Part of the time in which a program ran on the card.", "percent", (f"sum by (Hostname, gpu) (DCGM_FI_DEV_GPU_UTIL{{{CARD}}})", "{{Hostname}} {{gpu}}")),
     graph("Compute, by partition", "Ratio of time in which the graphics engine was active; a line without a number is the whole card.", "percentunit", (f"max by (Hostname, gpu, GPU_I_ID, GPU_I_PROFILE) (DCGM_FI_PROF_GR_ENGINE_ACTIVE{{{CARD}}})", "{{gpu}} {{GPU_I_PROFILE}} {{GPU_I_ID}}")),
-    graph("Memory, by partition", "Used framebuffer in MiB.", "mbytes", (f"max by (Hostname, gpu, GPU_I_ID, GPU_I_PROFILE) (DCGM_FI_DEV_FB_USED{{{CARD}}})", "{{gpu}} {{GPU_I_PROFILE}} {{GPU_I_ID}}")),
+    graph("Memory, by partition", "Used framebuffer in MiB.", "mbytes", (f"sum by (Hostname, gpu, GPU_I_ID, GPU_I_PROFILE) (DCGM_FI_DEV_FB_USED{{{CARD}}})", "{{gpu}} {{GPU_I_PROFILE}} {{GPU_I_ID}}")),
     graph("Memory's interface", "Ratio of cycles in which data went to or from memory.", "percentunit", (f"max by (Hostname, gpu, GPU_I_ID) (DCGM_FI_PROF_DRAM_ACTIVE{{{CARD}}})", "{{gpu}} {{GPU_I_ID}}")),
     graph("Tensor cores", "Ratio of cycles in which they were active.", "percentunit", (f"max by (Hostname, gpu, GPU_I_ID) (DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{{{CARD}}})", "{{gpu}} {{GPU_I_ID}}")),
     graph("Clocks", "Of the processors and of the memory.", "rotmhz", (f"max by (Hostname, gpu) (DCGM_FI_DEV_SM_CLOCK{{{CARD}}})", "{{gpu}} SM"), (f"max by (Hostname, gpu) (DCGM_FI_DEV_MEM_CLOCK{{{CARD}}})", "{{gpu}} memory")),
@@ -86,6 +88,7 @@ POD = [
     graph("Memory of cards and partitions", "Used framebuffer in MiB.", "mbytes", (f"max by (namespace, pod, container, gpu, GPU_I_ID) (DCGM_FI_DEV_FB_USED{{{HELD}}})", "{{pod}} {{container}} {{gpu}} {{GPU_I_ID}}")),
     graph("Memory of shares", "Used, beside what the share has.", "bytes", (f"cleave_agent_share_used_bytes{{{HELD}}}", "{{pod}} {{container}} used"), (f"cleave_agent_share_limit_bytes{{{HELD}}}", "{{pod}} {{container}} limit")),
     graph("Shares in use", "Used memory as a part of the share.", "percentunit", (f"cleave_agent_share_used_bytes{{{HELD}}} / cleave_agent_share_limit_bytes{{{HELD}}}", "{{pod}} {{container}}")),
+    graph("Turns of shares", "Part of the time for which a container had its turn on the card, and for which it had work and no turn, beside its guarantee. None of shares whose compute the limiter does not hold; a container that is alone on its card needs no turns.", "percentunit", (f"rate(cleave_agent_share_turn_seconds_total{{{HELD}}}[$__rate_interval])", "{{pod}} {{container}} its turn"), (f"rate(cleave_agent_share_throttled_seconds_total{{{HELD}}}[$__rate_interval])", "{{pod}} {{container}} throttled"), (f"cleave_agent_share_compute_percent{{{HELD}}} / 100", "{{pod}} {{container}} share")),
     graph("Power", "Of the cards that the pods have.", "watt", (f"max by (namespace, pod, gpu) (DCGM_FI_DEV_POWER_USAGE{{{HELD}}})", "{{pod}} {{gpu}}")),
 ]
 
@@ -98,9 +101,9 @@ CAPACITY = [
     bars("Free, by resource", "What pods can still get.", "short", ('cleave:free:max{model=~"$model|several"}', "{{resource}} {{model}}")),
     graph("Capacity and free", "By resource.", "short", ('sum by (resource) (cleave:capacity:max{model=~"$model|several"})', "{{resource}} capacity"), ('sum by (resource) (cleave:free:max{model=~"$model|several"})', "{{resource}} free")),
     graph("Granted, by namespace", "Containers that were given a card or a part of one.", "short", ('sum by (namespace, resource) (cleave:granted:max{model=~"$model"})', "{{namespace}} {{resource}}")),
-    graph("Fragmentation", "0: as much as a whole card can be had in one piece; 1: nothing. Only while as much is free.", "percentunit", ('cleave:fragmentation:ratio{model=~"$model"}', "{{model}}")),
+    graph("Fragmentation", "0: the largest free piece is as large as a card; 1: nothing is free in one piece. Empty while less than a card's memory is free in all.", "percentunit", ('cleave:fragmentation:ratio{model=~"$model"}', "{{model}}")),
     graph("Free memory and the largest piece", "By model.", "bytes", ('cleave:memory_free_bytes:max{model=~"$model"}', "{{model}} free"), ('cleave:largest_free_bytes:max{model=~"$model"}', "{{model}} largest piece")),
-    graph("Free memory in a week", "As the last day goes on.", "bytes", ('predict_linear(cleave:memory_free_bytes:max{model=~"$model"}[1d], 7 * 86400)', "{{model}}")),
+    graph("Free memory in a week", "If it changes as in the last day.", "bytes", ('predict_linear(cleave:memory_free_bytes:max{model=~"$model"}[1d], 7 * 86400)', "{{model}}")),
     graph("Changes", "Orders to nodes that were done, by how long they took.", "short", ("sum by (le) (increase(cleave_controller_wish_seconds_bucket[$__rate_interval]))", "{{le}} s or less")),
 ]
 

@@ -4,9 +4,9 @@
 
     hack/krew.py v1.2.3 https://example.org/cleave build/release/kubectl-cleave build/krew
 
-writes into the last folder an archive, kubectl-cleave_v1.2.3_linux_amd64.tar.gz, that is to be found below the address, and
-the manifest, cleave.yaml, made from hack/krew/cleave.yaml. The architecture is that of the program; the same program gives the
-same archive. Exit code 1, with the reason, for what krew would refuse.
+writes two files into the last folder: the archive kubectl-cleave_v1.2.3_linux_amd64.tar.gz, which is to be served below the
+address, and the manifest cleave.yaml, made from hack/krew/cleave.yaml. The architecture is that of the program; the same program
+gives the same archive. Exit code 1, with the reason, for what krew would refuse.
 """
 
 import argparse

@@ -6,14 +6,14 @@
 #
 #   --fast      without clang-tidy, which takes seconds a file
 #   --changed   clang-tidy only over files that differ from main
-#   CHECK       only these: format layers length headers docs calls spdx shell spelling tidy
+#   CHECK       only these: format layers length headers docs index calls spdx shell spelling tidy
 #
 # Says nothing more than the names of the checks where all is well, and else what is wrong and
 # where. A file that clang-tidy passed is not looked at again until it, or a header it includes,
 # changes (build/lint remembers).
 set -euo pipefail
 
-all=(format layers length headers docs calls spdx shell spelling tidy)
+all=(format layers length headers docs index calls spdx shell spelling tidy)
 checks=()
 fast=
 changed=
@@ -56,6 +56,7 @@ length() {
 }
 headers() { hack/check-headers.sh; }
 docs() { hack/check-docs.py; }
+index() { hack/check-index.py; }
 calls() { hack/check-calls.py; }
 spdx() { hack/check-spdx.sh; }
 

@@ -4,8 +4,8 @@
 
     hack/picture.py FILE.svg COMMAND...
 
-The command's output is printed, too, without colours where that is no terminal, and its exit status is ours. Of
-the terminal's languages the picture knows what kubectl-cleave says: lines, and colours for a part of a line.
+The script prints the command's output as well, without colours where its own output is no terminal, and exits with the
+command's status. Of a terminal's escape sequences it knows those that kubectl-cleave writes: colours for a part of a line.
 """
 
 import fcntl
@@ -38,7 +38,7 @@ PAINTED = re.compile(r"\x1b\[(\d+)m(.*?)\x1b\[0m")
 
 
 def seen(command):
-    """What the command writes on a terminal, and its exit status."""
+    """The text that the command writes on a terminal, and its exit status."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("4H", ROWS, COLUMNS, 0, 0))
     env = {**os.environ, "TERM": "xterm", "NO_COLOR": ""}
@@ -52,7 +52,7 @@ def seen(command):
 
 
 def some(fd):
-    """A terminal whose last writer has gone is an error to read."""
+    """The next bytes; none when the last writer has gone, which is an error to read."""
     try:
         return os.read(fd, 65536)
     except OSError:

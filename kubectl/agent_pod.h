@@ -15,11 +15,12 @@ struct agent_pod {
     bool tls, token; /* its pages come over TLS; to bearers of a token alone */
 };
 
-/* False: it is no agent that works, such as one that ends, or is not ready. *ret is overwritten. */
+/* Reads the pod. False: it is no agent that can be asked, such as one that ends, or is not ready.
+ * *ret is overwritten. */
 bool agent_pod_read(const json_t *pod, struct agent_pod *ret);
 void agent_pod_done(struct agent_pod *p);
 
-/* For qsort: by node, and of one node's, while a new one takes over, the older first. */
+/* For qsort: by node; of one node's agents, while a new one takes over, the older first. */
 int agent_pod_order(const void *a, const void *b);
 
 AUTO_DEFINE(agent_pod, struct agent_pod, agent_pod_done)

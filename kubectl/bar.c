@@ -44,8 +44,8 @@ static uint64_t weight_from(const struct picture *p, size_t from)
     return sum;
 }
 
-/* The columns of part i: of those that are left, as much as its weight is of the weight that is left,
- * so that no column is lost; each part behind it keeps one. */
+/* The columns of part i: the same part of the columns that are left as its weight is of the weight
+ * that is left, so that no column is lost. Each part behind it keeps one. */
 static size_t width_of(const struct picture *p, size_t i, size_t n, size_t left)
 {
     size_t behind = n - i - 1;

@@ -5,6 +5,8 @@
 
 #include "base/xalloc.h"
 
+#include "kubectl/text.h"
+
 /* --- Parts by name --- */
 
 static void add_part(struct plan_parts *l, char *text_take)
@@ -144,17 +146,12 @@ void card_parts_compare(const struct gpu_card *card, const struct card_plan *pla
 
 /* --- Users --- */
 
-static bool same_text(const char *a, const char *b)
-{
-    return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
 static bool is_known(const struct card_plan_view *ret, const struct device_consumer *c)
 {
     for (size_t i = 0; i < ret->n_users; i++) {
         const struct plan_user *u = &ret->users[i];
-        if (same_text(u->ns, c->namespace) && same_text(u->name, c->name) &&
-            same_text(u->uid, c->uid) && (c->name || u->pid == c->pid))
+        if (text_equal(u->ns, c->namespace) && text_equal(u->name, c->name) &&
+            text_equal(u->uid, c->uid) && (c->name || u->pid == c->pid))
             return true;
     }
     return false;

@@ -5,7 +5,7 @@
 #include "kubectl/plan_values.h"
 #include "nodeagent/change/card_plan.h"
 
-/* The parts of one card before and after a plan, and who stands in its way. Pure. */
+/* The parts of one card before and after a plan, and the users that the plan waits for. Pure. */
 
 /* Fills in stays, goes and comes of a plan that can be carried out. */
 void card_parts_compare(const struct gpu_card *card, const struct card_plan *plan,

@@ -7,10 +7,9 @@
 
 #include "kubectl/bar.h"
 #include "kubectl/safe_text.h"
+#include "kubectl/status_card.h"
 #include "kubectl/text.h"
 #include "kubectl/word_list.h"
-#include "partition/model.h"
-#include "partition/vendor.h"
 #include "service/conditions.h"
 
 /* Before the lines that say who has a part. */
@@ -29,15 +28,13 @@ static void add_condition(const struct device_status *st, const struct screen *s
         screen_paint(s, b, INK_GOOD, "  Ready");
         return;
     }
-    auto_free char *reason = safe_text(ready->reason);
-    auto_free char *words = xasprintf("  not ready: %s", reason);
-    screen_paint(s, b, INK_BAD, words);
+    auto_free char *words = xasprintf("  not ready: %s", ready->reason ? ready->reason : "");
+    screen_paint_foreign(s, b, INK_BAD, words);
 }
 
 static void add_head(const struct node_cards_view *v, const struct screen *s, struct sb *b)
 {
-    auto_free char *name = safe_text(v->name);
-    screen_paint(s, b, INK_STRONG, name);
+    screen_paint_foreign(s, b, INK_STRONG, v->name);
     if (v->status)
         add_condition(v->status, s, b);
     if (v->has_node && v->unready)
@@ -81,13 +78,11 @@ static void add_state(const struct device_card *card, const struct screen *s, st
     const struct condition *ill = condition_get(&card->conditions, "Healthy");
     const struct condition *applied = condition_get(&card->conditions, "Applied");
     if (!card->healthy) {
-        auto_free char *why = safe_text(ill && ill->reason ? ill->reason : "not healthy");
         sb_add(b, "  ");
-        screen_paint(s, b, INK_BAD, why);
+        screen_paint_foreign(s, b, INK_BAD, ill && ill->reason ? ill->reason : "not healthy");
     } else if (applied && applied->status != CONDITION_TRUE) {
-        auto_free char *why = safe_text(applied->reason);
         sb_add(b, "  ");
-        screen_paint(s, b, INK_BUSY, why);
+        screen_paint_foreign(s, b, INK_BUSY, applied->reason);
     }
 }
 
@@ -95,10 +90,12 @@ static void add_card(const struct device_card *card, const struct mig_table *tab
                      const struct screen *s, struct sb *b)
 {
     auto_picture struct picture p = {0};
+    auto_free char *title = status_card_title(card->vendor, card->index);
     auto_free char *model = safe_text(card->model);
     picture_make(card, table, &p);
-    sb_addf(b, "  %s GPU %lld  %s  %s", vendor_title(card->vendor), (long long)card->index, model,
-            api_mode_names[card->mode]);
+    sb_addf(b, "  %s  %s  %s", title, model, api_mode_names[card->mode]);
+    if (card->replicas)
+        sb_addf(b, ", %lld replicas", (long long)card->replicas);
     add_state(card, s, b);
     sb_add(b, "\n" INDENT);
     bar_add(&p, s->columns - strlen(INDENT), s, b);
@@ -111,27 +108,16 @@ static void add_card(const struct device_card *card, const struct mig_table *tab
     word_list_end(&l);
 }
 
-/* The table of a card's model; NULL: it has no MIG, or one that cannot be read. */
-static struct mig_table *table_of(const struct device_status *st, const struct device_card *card)
-{
-    const struct device_model *m = card->model ? device_status_model(st, card->model) : NULL;
-    auto_free struct mig_table *t = xmalloc(sizeof(*t));
-    if (!m || !m->n_mig_profiles || model_to_table(m, t, NULL) < 0)
-        return NULL;
-    return TAKE(t);
-}
-
 void cards_text(const struct node_cards_view *v, const struct screen *s, struct sb *ret)
 {
     add_head(v, s, ret);
     if (v->error) {
-        auto_free char *why = safe_text(v->error);
         sb_add(ret, "  ");
-        screen_paint(s, ret, INK_BAD, why);
+        screen_paint_foreign(s, ret, INK_BAD, v->error);
         sb_add_char(ret, '\n');
     }
     for (size_t i = 0; v->status && i < v->status->n_devices; i++) {
-        auto_free struct mig_table *t = table_of(v->status, &v->status->devices[i]);
+        auto_free struct mig_table *t = status_card_table(v->status, &v->status->devices[i]);
         add_card(&v->status->devices[i], t, s, ret);
     }
     if (v->status && v->status->n_devices == 0)
@@ -171,6 +157,8 @@ static json_t *part_json(const struct device_card *card, const struct picture_pa
         text_set(o, "uuid", p->from->uuid);
         text_set(o, "placement", p->from->placement);
     }
+    if (p->replicas)
+        (void)json_object_set_new(o, "replicas", json_integer(p->replicas));
     if (p->from && p->from->has_slice) {
         (void)json_object_set_new(o, "memoryMiB", json_integer(p->from->slice.memory_mib));
         (void)json_object_set_new(o, "computePercent",
@@ -213,7 +201,7 @@ json_t *cards_json(const struct node_cards_view *v)
         (void)json_object_set_new(o, "cordoned", json_boolean(v->cordoned));
     }
     for (size_t i = 0; v->status && i < v->status->n_devices; i++) {
-        auto_free struct mig_table *t = table_of(v->status, &v->status->devices[i]);
+        auto_free struct mig_table *t = status_card_table(v->status, &v->status->devices[i]);
         (void)json_array_append_new(cards, card_json(&v->status->devices[i], t));
     }
     (void)json_object_set_new(o, "cards", cards);

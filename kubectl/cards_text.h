@@ -14,8 +14,8 @@ struct node_cards_view {
     bool cordoned, unready; /* the Node's */
 };
 
-/* Appends the node's lines: a heading, and for each card a heading, its bar, who has which part, and
- * what is free. */
+/* Appends the node's lines: a heading, and for each card a heading, its bar, who has which part,
+ * and which room is free. */
 void cards_text(const struct node_cards_view *v, const struct screen *s, struct sb *ret);
 /* The node as a document (docs/kubectl.md). New reference. */
 json_t *cards_json(const struct node_cards_view *v);

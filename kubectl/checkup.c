@@ -13,14 +13,19 @@
 #include "kubectl/checkup_device.h"
 #include "partition/vendor.h"
 #include "reconcilers/records/node_record.h"
+#include "reconcilers/silence.h"
 #include "service/conditions.h"
 
 /* Different versions that one finding names, and the bytes of each. */
 enum { MAX_VERSIONS = 8, MAX_VERSION_BYTES = 64, MS_PER_S = 1000, MAX_LEASE_S = 3600 };
+enum { MAX_LEADERS_BYTES = 512 };
 
 void checkup_init(struct checkup *c, int64_t now_ms)
 {
-    *c = (struct checkup){.now_ms = now_ms, .nodes = json_object(), .versions = json_object()};
+    *c = (struct checkup){.now_ms = now_ms,
+                          .nodes = json_object(),
+                          .versions = json_object(),
+                          .leaders = SB_INIT(MAX_LEADERS_BYTES)};
 }
 
 void checkup_done(struct checkup *c)
@@ -28,6 +33,7 @@ void checkup_done(struct checkup *c)
     complaints_done(&c->found);
     json_decref(c->nodes);
     json_decref(c->versions);
+    sb_done(&c->leaders);
     *c = (struct checkup){0};
 }
 
@@ -99,7 +105,7 @@ void checkup_node(struct checkup *c, const json_t *node)
 
 /* --- Devices --- */
 
-/* When the spec was written last; 0: not known. */
+/* When the object was last written, its status apart; 0: not known. */
 static int64_t written_ms(const json_t *obj)
 {
     size_t i;
@@ -113,18 +119,19 @@ static int64_t written_ms(const json_t *obj)
     return last;
 }
 
-/* True when who should have seen this version of the object has not, for a while. */
+/* True when the agent or the controller, who acknowledges an object within seconds, has not done so
+ * for as long as makes an agent silent. */
 static bool is_unseen(const struct checkup *c, const json_t *obj)
 {
     json_int_t generation = json_integer_value(JX_AT(obj, "metadata", "generation"));
     json_int_t seen = json_integer_value(JX_AT(obj, "status", "observedGeneration"));
-    return seen < generation && c->now_ms - written_ms(obj) > CHECKUP_SILENT_MS;
+    return seen < generation && c->now_ms - written_ms(obj) > SILENCE_AFTER_MS;
 }
 
 static void note_version(struct checkup *c, const struct device_status *st)
 {
-    auto_free char *version =
-        xstrndup(st->agent_version ? st->agent_version : "", MAX_VERSION_BYTES);
+    const char *said = st->agent_version ? st->agent_version : "";
+    auto_free char *version = xstrndup(said, utf8_cut(said, MAX_VERSION_BYTES));
     json_int_t n = json_integer_value(json_object_get(c->versions, version));
     if (*version && (n || json_object_size(c->versions) < MAX_VERSIONS))
         (void)json_object_set_new(c->versions, version, json_integer(n + 1));
@@ -185,7 +192,7 @@ void checkup_wish(struct checkup *c, const char *kind, const json_t *obj)
     checkup_ready(&c->found, &what, &all, c->now_ms);
 }
 
-/* --- The controller --- */
+/* --- Leases --- */
 
 static int64_t lease_ms(const json_t *lease)
 {
@@ -193,16 +200,26 @@ static int64_t lease_ms(const json_t *lease)
     return (s < 0 || s > MAX_LEASE_S ? MAX_LEASE_S : s) * MS_PER_S;
 }
 
-/* A minute more than the Lease asks for: clocks of two machines differ. */
+static int64_t renewed_ms(const json_t *lease)
+{
+    return rfc3339_or(JX_STR_AT(lease, "spec", "renewTime"), 0);
+}
+
+/* A Lease counts as kept for a minute more than it asks for: clocks of two machines differ. */
+static bool is_kept(const struct checkup *c, const json_t *lease)
+{
+    const char *holder = JX_STR_AT(lease, "spec", "holderIdentity");
+    return holder && *holder &&
+           c->now_ms - renewed_ms(lease) <= lease_ms(lease) + SILENCE_AFTER_MS / 2;
+}
+
+/* --- The controller --- */
+
 void checkup_lease(struct checkup *c, const json_t *lease)
 {
     const char *ns = JX_STR_AT(lease, "metadata", "namespace");
-    const char *holder = JX_STR_AT(lease, "spec", "holderIdentity");
-    int64_t renewed = rfc3339_or(JX_STR_AT(lease, "spec", "renewTime"), 0);
-    bool is_kept =
-        holder && *holder && c->now_ms - renewed <= lease_ms(lease) + CHECKUP_SILENT_MS / 2;
-    if (is_kept) {
-        c->n_leaders++;
+    if (is_kept(c, lease)) {
+        sb_addf(&c->leaders, "%s%s", c->n_leaders++ ? ", " : "", ns ? ns : "");
         return;
     }
     c->n_left++;
@@ -211,21 +228,74 @@ void checkup_lease(struct checkup *c, const json_t *lease)
     complaints_add(&c->found, &(struct complaint){.kind = "Cluster",
                                                   .reason = "NotLeading",
                                                   .seen = seen,
-                                                  .since_ms = renewed});
+                                                  .since_ms = renewed_ms(lease)});
 }
 
 static void end_leases(struct checkup *c)
 {
     struct complaint what = {.kind = "Cluster"};
     if (c->n_leaders > 1) {
+        auto_free char *seen = xasprintf("Leases " CHECKUP_LEASE " are kept in %zu namespaces: %s",
+                                         c->n_leaders, sb_str(&c->leaders));
         what.reason = "SeveralControllers";
-        what.seen = "Leases " CHECKUP_LEASE " are kept in several namespaces";
+        what.seen = seen;
         complaints_add(&c->found, &what);
     } else if (c->n_leaders == 0 && c->n_left == 0) {
         what.reason = "NoController";
         what.seen = "no controller leads: profiles are not followed";
         complaints_add(&c->found, &what);
     }
+}
+
+/* --- The scheduler --- */
+
+static int64_t unavailable_since(const json_t *deployment)
+{
+    auto_conditions struct conditions all = {0};
+    conditions_from_json(JX_AT(deployment, "status", "conditions"), &all);
+    const struct condition *available = condition_get(&all, "Available");
+    return available && available->status != CONDITION_TRUE ? available->last_transition_ms : 0;
+}
+
+/* One that somebody took to no replicas is meant so. */
+void checkup_scheduler(struct checkup *c, const json_t *deployment)
+{
+    const char *ns = JX_STR_AT(deployment, "metadata", "namespace");
+    json_int_t wanted = json_integer_value(JX_AT(deployment, "spec", "replicas"));
+    if (json_integer_value(JX_AT(deployment, "status", "readyReplicas")) > 0) {
+        c->scheduler.n_ready++;
+        return;
+    }
+    auto_free char *seen =
+        xasprintf("of %" JSON_INTEGER_FORMAT " replicas of Deployment %s/" CHECKUP_SCHEDULER
+                  " none is ready: its pods are not placed",
+                  wanted, ns ? ns : "");
+    complaints_add(&c->found,
+                   &(struct complaint){.severity = wanted ? SEVERITY_ERROR : SEVERITY_WARNING,
+                                       .kind = "Cluster",
+                                       .reason = "SchedulerNotReady",
+                                       .seen = seen,
+                                       .since_ms = unavailable_since(deployment)});
+}
+
+void checkup_scheduler_lease(struct checkup *c, const json_t *lease)
+{
+    int64_t renewed = renewed_ms(lease);
+    c->scheduler.n_leaders += is_kept(c, lease);
+    if (renewed > c->scheduler.renewed_ms)
+        c->scheduler.renewed_ms = renewed;
+}
+
+static void end_scheduler(struct checkup *c)
+{
+    if (c->scheduler.n_ready && c->scheduler.n_leaders == 0)
+        complaints_add(&c->found,
+                       &(struct complaint){.kind = "Cluster",
+                                           .reason = "SchedulerNotLeading",
+                                           .seen = "replicas are ready, and nobody renews the "
+                                                   "Lease " CHECKUP_SCHEDULER
+                                                   ": its pods are not placed",
+                                           .since_ms = c->scheduler.renewed_ms});
 }
 
 /* --- All together --- */
@@ -252,9 +322,12 @@ static void end_versions(struct checkup *c)
     auto_sb struct sb seen = SB_INIT(MAX_VERSIONS * 2 * MAX_VERSION_BYTES);
     if (json_object_size(c->versions) < 2)
         return;
-    sb_add(&seen, "agents of several versions run:");
+    const char *before = "agents of several versions run: ";
     json_object_foreach(c->versions, version, n) {
-        sb_addf(&seen, " %s on %" JSON_INTEGER_FORMAT ";", version, json_integer_value(n));
+        json_int_t nodes = json_integer_value(n);
+        sb_addf(&seen, "%s%s on %" JSON_INTEGER_FORMAT " node%s", before, version, nodes,
+                nodes == 1 ? "" : "s");
+        before = ", ";
     }
     complaints_add(&c->found, &(struct complaint){.severity = SEVERITY_WARNING,
                                                   .kind = "Cluster",
@@ -266,8 +339,10 @@ void checkup_end(struct checkup *c)
 {
     if (c->has_nodes && c->has_devices)
         end_nodes(c);
-    if (c->has_leases)
+    if (c->has_leases) {
         end_leases(c);
+        end_scheduler(c);
+    }
     end_versions(c);
     complaints_sort(&c->found);
 }

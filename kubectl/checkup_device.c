@@ -3,9 +3,8 @@
 
 #include <string.h>
 
-#include "base/xalloc.h"
-
-#include "partition/vendor.h"
+#include "kubectl/status_card.h"
+#include "reconcilers/standing.h"
 #include "service/conditions.h"
 
 /* --- Conditions that say how far the work is --- */
@@ -85,8 +84,7 @@ static void add_partition(struct complaints *l, const struct complaint *like,
 static void add_card(struct complaints *l, const char *node, const struct device_card *card,
                      int64_t now_ms)
 {
-    auto_free char *part =
-        xasprintf("%s GPU %lld", vendor_title(card->vendor), (long long)card->index);
+    auto_free char *part = status_card_title(card->vendor, card->index);
     struct complaint what = {.kind = "Device", .name = node, .part = part};
     const struct condition *ill = condition_get(&card->conditions, "Healthy");
     const struct condition *applied = condition_get(&card->conditions, "Applied");
@@ -158,7 +156,7 @@ void checkup_status(struct complaints *l, const char *node, const struct device_
         what.seen = "the node's agent has reported nothing yet";
         complaints_add(l, &what);
     } else if (unseen) {
-        what.reason = "AgentNotResponding";
+        what.reason = STANDING_SILENT;
         what.seen = "the node's agent has not seen the newest order";
         complaints_add(l, &what);
     }

@@ -8,12 +8,17 @@
 #include "reconcilers/device_spec.h"
 #include "reconcilers/standing.h"
 
+/* The nodes that a queue's profile selects: their number, and how long their last changes took. */
+struct selected {
+    size_t n;
+    struct plan_pace pace;
+};
+
 struct walk {
     struct findings *f;
     const struct plan_file *file;
     struct cluster_plan *ret;
-    size_t *matched; /* nodes of each queue's profile */
-    struct plan_pace pace;
+    struct selected *selected; /* one for each queue */
 };
 
 /* --- Queues --- */
@@ -24,13 +29,16 @@ static void add_queue(const json_t *profile, struct cluster_plan *ret)
     q->profile = xstrdup(JX_STR_AT(profile, "metadata", "name"));
 }
 
-/* Enters the node as the controller's ledger would (reconcilers/node_ledger.c). */
-static void enter(const struct node_view *v, struct plan_queue *q, size_t *matched)
+/* Enters the node as the controller's ledger would (reconcilers/node_ledger.c), with its last
+ * change. */
+static void enter(const struct node_view *v, const json_t *device, const struct device_status *st,
+                  struct plan_queue *q, struct selected *s)
 {
     const char *node = object_name(v->device_object);
     if (!node_view_profile(v, q->profile))
         return;
-    (*matched)++;
+    s->n++;
+    plan_pace_add(&s->pace, device, st);
     if (!standing_is_settled(v, q->profile))
         *XPUSH(q->in_change, q->n_in_change) = xstrdup(node);
     else if (device_spec_needs_ticket(v, q->profile))
@@ -107,12 +115,11 @@ static int plan_device(void *arg, const struct found_device *device, struct err 
     if (!selected && json_array_size(w->file->configs) == 0)
         return 0;
     auto_node_plan struct node_plan p = {0};
-    plan_pace_add(&w->pace, device->json, st);
     node_plan_make(&v, st, &p);
     if (!selected && !p.changes)
         return 0;
     for (size_t i = 0; i < w->ret->n_queues; i++)
-        enter(&v, &w->ret->queues[i], &w->matched[i]);
+        enter(&v, device->json, st, &w->ret->queues[i], &w->selected[i]);
     *XPUSH(w->ret->nodes, w->ret->n_nodes) = p;
     p = (struct node_plan){0};
     return 0;
@@ -140,7 +147,7 @@ static int read_inputs(struct kc *kc, struct scope *s, struct findings *f, struc
 {
     TRY(findings_read(f, kc, s, &records_node_type, f->caches.nodes, NULL, e));
     TRY(findings_read(f, kc, s, &records_profile_type, f->caches.profiles,
-                      "profiles that stand in the way, or give way, are not seen", e));
+                      "profiles that override or conflict with those of the file are not seen", e));
     return findings_read(f, kc, s, &records_config_type, f->caches.configs,
                          "only built-in layouts, and those of the file, are known by name", e);
 }
@@ -153,8 +160,8 @@ static int plan_devices(struct walk *w, struct kc *kc, struct scope *s, struct e
     if (p->n_nodes)
         qsort(p->nodes, p->n_nodes, sizeof(*p->nodes), by_node);
     for (size_t i = 0; i < p->n_queues; i++) {
-        TRY(finish_queue(w->f, &p->queues[i], w->matched[i], e));
-        take_time(p, &w->pace, &p->queues[i]);
+        TRY(finish_queue(w->f, &p->queues[i], w->selected[i].n, e));
+        take_time(p, &w->selected[i].pace, &p->queues[i]);
     }
     return 0;
 }
@@ -170,13 +177,13 @@ static int make(struct kc *kc, struct scope *s, const struct plan_file *file,
     json_t *doc;
     json_array_foreach(file->profiles, i, doc)
         add_queue(doc, ret);
-    auto_free size_t *matched = xcalloc(ret->n_queues, sizeof(*matched));
-    struct walk w = {&f, file, ret, matched, {0}};
+    auto_free struct selected *selected = xcalloc(ret->n_queues, sizeof(*selected));
+    struct walk w = {&f, file, ret, selected};
     int rc = plan_devices(&w, kc, s, e);
-    plan_pace_done(&w.pace);
-    ret->notes = TAKE(f.notes);
-    ret->n_notes = f.n_notes;
-    f.n_notes = 0;
+    for (i = 0; i < ret->n_queues; i++)
+        plan_pace_done(&selected[i].pace);
+    ret->unread = f.unread;
+    f.unread = (struct unread){0};
     return rc;
 }
 
@@ -224,7 +231,7 @@ void cluster_plan_done(struct cluster_plan *p)
         free(q->profile);
         free(q->max_unavailable);
     }
-    names_free(p->notes, p->n_notes);
+    unread_done(&p->unread);
     free(p->queues);
     free(p->nodes);
     *p = (struct cluster_plan){0};

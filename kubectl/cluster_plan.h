@@ -14,11 +14,11 @@ struct plan_queue {
     char *max_unavailable; /* as it is written: "1", "25%" */
     size_t at_once;
     bool paused;
-    char **waiting; /* by name; those whose change is yet to be ordered */
+    char **waiting; /* nodes by name, whose change is yet to be ordered */
     size_t n_waiting;
-    char **in_change; /* by name; those that it has ordered, and that are not done */
+    char **in_change; /* nodes by name, whose change is ordered, and not done */
     size_t n_in_change;
-    struct plan_time time; /* of both */
+    struct plan_time time; /* of all these nodes */
 };
 
 struct cluster_plan {
@@ -27,8 +27,7 @@ struct cluster_plan {
     struct plan_queue *queues; /* one for each profile of the file */
     size_t n_queues;
     size_t n_devices; /* that were looked at */
-    char **notes;     /* what could not be read */
-    size_t n_notes;
+    struct unread unread;
 };
 
 /* Reads the cluster and plans; nothing is written. Errors are those of the API client. *ret is

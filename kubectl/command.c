@@ -34,10 +34,10 @@ int command_fail(FILE *err, const char *server, const struct err *e)
     return COMMAND_FAILED;
 }
 
-void command_notes(const struct command *c, char *const *notes, size_t n)
+void command_notes(const struct command *c, const struct unread *u)
 {
-    for (size_t i = 0; i < n; i++) {
-        auto_free char *words = safe_text(notes[i]);
+    for (size_t i = 0; i < u->n; i++) {
+        auto_free char *words = safe_text(u->notes[i]);
         (void)fprintf(c->err, "Warning: %s\n", words);
     }
 }
@@ -50,7 +50,8 @@ int command_put(const struct command *c, const char *text)
     return COMMAND_FAILED;
 }
 
-char *command_words(const struct command *c, const json_t *document)
+/* Caller frees. */
+static char *dump(const struct command *c, const json_t *document)
 {
     if (c->output == OUTPUT_YAML)
         return yaml_dump(document);
@@ -58,10 +59,18 @@ char *command_words(const struct command *c, const json_t *document)
     return xasprintf("%s\n", text ? text : "");
 }
 
+char *command_words(const struct command *c, const json_t *document)
+{
+    auto_free char *text = dump(c, document);
+    auto_sb struct sb safe = SB_INIT(SIZE_MAX / 2);
+    safe_text_add_document(&safe, text, strlen(text));
+    return sb_take(&safe);
+}
+
 int command_print(const struct command *c, const json_t *document)
 {
     auto_free char *text = command_words(c, document);
-    return command_put(c, text ? text : "");
+    return command_put(c, text);
 }
 
 int command_print_text(const struct command *c, const struct sb *text)

@@ -9,6 +9,7 @@
 #include "kubeclient/client.h"
 #include "kubeclient/pod_page.h"
 #include "kubectl/screen.h"
+#include "kubectl/unread.h"
 
 /* The commands, the cluster and the outputs that they are given, and their exit statuses. */
 
@@ -39,8 +40,8 @@ struct command {
 int command_output_of(const char *word, enum command_output *ret, struct err *e) MUST_CHECK;
 /* Prints the error; returns COMMAND_FAILED. server NULL: none was asked. */
 int command_fail(FILE *err, const char *server, const struct err *e);
-/* Prints what could not be read. */
-void command_notes(const struct command *c, char *const *notes, size_t n);
+/* Prints what could not be read, as warnings. */
+void command_notes(const struct command *c, const struct unread *u);
 /* The document as -o asks. Caller frees. */
 char *command_words(const struct command *c, const json_t *document);
 /* Prints what is for stdout. COMMAND_FAILED when it cannot be written. */
@@ -65,8 +66,8 @@ int command_cards_watch(const struct command *c, const char *node);
 int command_doctor(const struct command *c);
 /* `kubectl cleave history`: what has changed on a node, the newest first. */
 int command_history(const struct command *c, const char *node);
-/* `kubectl cleave top`: what the cards of all nodes, or of one, do now. ns: of the agents. node NULL:
- * all. */
+/* `kubectl cleave top`: what the cards of all nodes, or of one, do now. ns: of the agents. node
+ * NULL: all. */
 int command_top(const struct command *c, const char *ns, const char *node);
 /* The same, drawn anew each top_ms, until the scope ends. */
 int command_top_watch(const struct command *c, const char *ns, const char *node);

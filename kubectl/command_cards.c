@@ -11,8 +11,8 @@
 #include "reconcilers/records/node_record.h"
 #include "service/resources.h"
 
-/* One node's text or document, made as soon as its Device was read: a large cluster's Devices do not
- * fit in a small memory. */
+/* One node's text or document, made as soon as its Device was read: a large cluster's Devices do
+ * not fit in a small memory. */
 struct told {
     char *name, *text;
     json_t *document;
@@ -110,7 +110,7 @@ static int read_all(struct walk *w, struct err *e)
 
 static void say_what_lacks(const struct walk *w)
 {
-    command_notes(w->c, w->f->notes, w->f->n_notes);
+    command_notes(w->c, &w->f->unread);
     if (w->n == 0 && w->c->output == OUTPUT_TEXT && !w->only)
         (void)fputs("No Devices found: no node has reported its cards to Cleave.\n", w->c->err);
 }

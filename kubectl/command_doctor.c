@@ -1,88 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/jx.h"
-#include "base/xalloc.h"
 
 #include "kubectl/checkup.h"
 #include "kubectl/command.h"
-#include "kubectl/failure.h"
 #include "service/resources.h"
 
-struct visit {
-    const struct command *c;
-    struct checkup checkup;
-    char *notes[8];
-    size_t n_notes;
-};
+typedef void see_fn(struct checkup *c, const json_t *obj);
 
-static void visit_done(struct visit *v)
+static void see_profile(struct checkup *c, const json_t *obj)
 {
-    for (size_t i = 0; i < v->n_notes; i++)
-        free(v->notes[i]);
-    checkup_done(&v->checkup);
+    checkup_wish(c, "GPUProfile", obj);
 }
 
-AUTO_DEFINE(visit, struct visit, visit_done)
-#define auto_visit AUTO(visit)
-
-static int see_node(void *arg, const json_t *obj, struct err *e)
+static void see_config(struct checkup *c, const json_t *obj)
 {
-    (void)e;
-    checkup_node(&((struct visit *)arg)->checkup, obj);
-    return 0;
+    checkup_wish(c, "MIGConfig", obj);
 }
 
-static int see_device(void *arg, const json_t *obj, struct err *e)
+static void see_leader(struct checkup *c, const json_t *obj)
 {
-    (void)e;
-    checkup_device(&((struct visit *)arg)->checkup, obj);
-    return 0;
-}
-
-static int see_profile(void *arg, const json_t *obj, struct err *e)
-{
-    (void)e;
-    checkup_wish(&((struct visit *)arg)->checkup, "GPUProfile", obj);
-    return 0;
-}
-
-static int see_config(void *arg, const json_t *obj, struct err *e)
-{
-    (void)e;
-    checkup_wish(&((struct visit *)arg)->checkup, "MIGConfig", obj);
-    return 0;
-}
-
-static int see_leader(void *arg, const json_t *obj, struct err *e)
-{
-    (void)arg;
+    (void)c; /* the Lease tells who leads; of this kind only that it is there */
     (void)obj;
-    (void)e;
-    return 0; /* the Lease tells who leads; of this kind only that it is there */
-}
-
-static int see_lease(void *arg, const json_t *obj, struct err *e)
-{
-    (void)e;
-    checkup_lease(&((struct visit *)arg)->checkup, obj);
-    return 0;
 }
 
 /* The Devices come after the Nodes, as checkup.h asks. */
 static const struct {
     const struct kc_resource *res;
     const char *fields; /* NULL: all */
-    kc_item_fn *fn;
+    see_fn *see;
     bool ours;
     const char *without; /* what is not told, where the kind may not be read */
 } kinds[] = {
-    {&resource_nodes, NULL, see_node, false, "nodes that lack a Device are not seen"},
-    {&resource_devices, NULL, see_device, true, "the state of nodes and cards is not seen"},
-    {&resource_gpuprofiles, NULL, see_profile, true, "profiles that cannot be are not seen"},
-    {&resource_migconfigs, NULL, see_config, true, "layouts that cannot be are not seen"},
-    {&resource_leaders, NULL, see_leader, true, "whether its definition is there is not known"},
-    {&resource_leases, "metadata.name=" CHECKUP_LEASE, see_lease, false,
+    {&resource_nodes, NULL, checkup_node, false, "nodes that lack a Device are not seen"},
+    {&resource_devices, NULL, checkup_device, true, "the state of nodes and cards is not seen"},
+    {&resource_gpuprofiles, NULL, see_profile, true, "profiles that are not Ready are not seen"},
+    {&resource_migconfigs, NULL, see_config, true, "MIGConfigs that are not Ready are not seen"},
+    {&resource_leaders, NULL, see_leader, true,
+     "whether their definition is installed is not known"},
+    {&resource_leases, "metadata.name=" CHECKUP_LEASE, checkup_lease, false,
      "whether a controller leads is not known"},
+    {&resource_leases, "metadata.name=" CHECKUP_SCHEDULER, checkup_scheduler_lease, false,
+     "whether a scheduler leads is not known"},
+    {&resource_deployments, "metadata.name=" CHECKUP_SCHEDULER, checkup_scheduler, false,
+     "whether the scheduler is ready is not known"},
 };
+
+struct visit {
+    const struct command *c;
+    struct checkup checkup;
+    see_fn *see; /* of the kind that is read */
+    struct unread unread;
+};
+
+static void visit_done(struct visit *v)
+{
+    unread_done(&v->unread);
+    checkup_done(&v->checkup);
+}
+
+AUTO_DEFINE(visit, struct visit, visit_done)
+#define auto_visit AUTO(visit)
+
+static int see(void *arg, const json_t *obj, struct err *e)
+{
+    struct visit *v = arg;
+    (void)e;
+    v->see(&v->checkup, obj);
+    return 0;
+}
 
 static void note_read(struct checkup *c, const struct kc_resource *res)
 {
@@ -96,30 +81,25 @@ static int look(struct visit *v, size_t i, struct err *e)
     auto_err struct err why = {0};
     const struct kc_target t = {.res = kinds[i].res};
     const struct kc_list_opts o = {.resource_version = "0", .fields = kinds[i].fields};
-    int rc =
-        kc_list_each(v->c->kc, v->c->scope, &t, &o, kinds[i].fn, v, /* ret_version= */ NULL, &why);
+    v->see = kinds[i].see;
+    int rc = kc_list_each(v->c->kc, v->c->scope, &t, &o, see, v, /* ret_version= */ NULL, &why);
     if (rc == 0)
         note_read(&v->checkup, kinds[i].res);
-    else if (rc == -ERR_NOT_FOUND && kinds[i].ours)
+    if (rc == -ERR_NOT_FOUND && kinds[i].ours) {
         checkup_lacks(&v->checkup, kinds[i].res->plural);
-    else if (rc == -ERR_FORBIDDEN && !failure_is_login(&why))
-        v->notes[v->n_notes++] = xasprintf("%s cannot be read (%s): %s", kinds[i].res->plural,
-                                           err_msg(&why), kinds[i].without);
-    else
-        return err_move(e, &why);
-    return 0;
+        return 0;
+    }
+    return unread_note(&v->unread, rc, kinds[i].res->plural, kinds[i].without, &why, e);
 }
 
 /* --- Telling --- */
 
 static int tell_json(const struct visit *v)
 {
-    json_t *notes = json_array();
-    for (size_t i = 0; i < v->n_notes; i++)
-        (void)json_array_append_new(notes, json_string(v->notes[i]));
-    auto_json json_t *doc = json_pack("{s:s, s:o, s:I, s:o}", "kind", "Checkup", "notRead", notes,
-                                      "more", (json_int_t)v->checkup.found.more, "findings",
-                                      complaints_json(&v->checkup.found));
+    auto_json json_t *doc =
+        json_pack("{s:s, s:o, s:I, s:o}", "kind", "Checkup", "notRead", unread_json(&v->unread),
+                  "more", (json_int_t)v->checkup.found.more, "findings",
+                  complaints_json(&v->checkup.found));
     return command_print(v->c, doc);
 }
 
@@ -148,7 +128,7 @@ static int verdict(const struct visit *v)
 {
     if (v->checkup.found.n)
         return COMMAND_CHANGES;
-    return v->n_notes ? COMMAND_FAILED : COMMAND_OK;
+    return v->unread.n ? COMMAND_FAILED : COMMAND_OK;
 }
 
 int command_doctor(const struct command *c)
@@ -160,7 +140,7 @@ int command_doctor(const struct command *c)
         if (look(&v, i, &e) < 0)
             return command_fail(c->err, c->server, &e);
     checkup_end(&v.checkup);
-    command_notes(c, v.notes, v.n_notes);
+    command_notes(c, &v.unread);
     int code = c->output == OUTPUT_TEXT ? tell_text(&v) : tell_json(&v);
     return code == COMMAND_OK ? verdict(&v) : code;
 }

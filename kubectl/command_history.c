@@ -3,12 +3,13 @@
 #include "base/xalloc.h"
 
 #include "kubectl/command.h"
-#include "kubectl/failure.h"
 #include "kubectl/history.h"
 #include "service/resources.h"
 
 /* Events of objects without a namespace are in this one (docs/api.md). */
 #define EVENTS_NS "default"
+
+enum { SOURCES = 2 }; /* the Device, and the Events */
 
 static const struct kc_resource events = {"events.k8s.io", "v1", "events", "Event", true};
 
@@ -16,30 +17,17 @@ struct telling {
     const struct command *c;
     const char *node;
     struct history history;
-    char *notes[2]; /* one for each of the two sources, where it cannot be had */
-    size_t n_notes;
+    struct unread unread;
 };
 
 static void telling_done(struct telling *t)
 {
-    for (size_t i = 0; i < t->n_notes; i++)
-        free(t->notes[i]);
+    unread_done(&t->unread);
     history_done(&t->history);
 }
 
 AUTO_DEFINE(telling, struct telling, telling_done)
 #define auto_telling AUTO(telling)
-
-/* Goes on without what is not there or may not be read. */
-static int without(struct telling *t, int rc, const char *what, struct err *why, struct err *e)
-{
-    if (rc == 0)
-        return 0;
-    if ((rc != -ERR_FORBIDDEN && rc != -ERR_NOT_FOUND) || failure_is_login(why))
-        return err_move(e, why);
-    t->notes[t->n_notes++] = xasprintf("%s cannot be read (%s)", what, err_msg(why));
-    return 0;
-}
 
 static int read_device(struct telling *t, struct err *e)
 {
@@ -49,7 +37,8 @@ static int read_device(struct telling *t, struct err *e)
     const struct kc_target at = {.res = &resource_devices, .name = t->node};
     int rc = kc_get(t->c->kc, t->c->scope, &at, &obj, &why);
     if (rc < 0)
-        return without(t, rc, "the Device", &why, e);
+        return unread_note(&t->unread, rc, "the Device",
+                           "its conditions, and those of its cards, are not shown", &why, e);
     TRY(device_status_decode(obj, &st, e));
     history_add_device(&t->history, &st);
     return 0;
@@ -71,17 +60,16 @@ static int read_events(struct telling *t, struct err *e)
     const struct kc_list_opts o = {.fields = fields, .resource_version = "0"};
     int rc =
         kc_list_each(t->c->kc, t->c->scope, &at, &o, see_event, t, /* ret_version= */ NULL, &why);
-    return without(t, rc, "Events in the namespace " EVENTS_NS, &why, e);
+    return unread_note(&t->unread, rc, "Events in the namespace " EVENTS_NS,
+                       "what Cleave's programs said of the node is not shown", &why, e);
 }
 
 static int tell_json(const struct telling *t)
 {
-    json_t *notes = json_array();
-    for (size_t i = 0; i < t->n_notes; i++)
-        (void)json_array_append_new(notes, json_string(t->notes[i]));
     auto_json json_t *doc =
-        json_pack("{s:s, s:s, s:o, s:I, s:o}", "kind", "History", "node", t->node, "notRead", notes,
-                  "older", (json_int_t)t->history.dropped, "entries", history_json(&t->history));
+        json_pack("{s:s, s:s, s:o, s:I, s:o}", "kind", "History", "node", t->node, "notRead",
+                  unread_json(&t->unread), "older", (json_int_t)t->history.dropped, "entries",
+                  history_json(&t->history));
     return command_print(t->c, doc);
 }
 
@@ -90,7 +78,7 @@ static int tell_text(const struct telling *t)
     auto_sb struct sb b = SB_INIT(COMMAND_MAX_BYTES);
     history_text(&t->history, &t->c->screen, &b);
     if (t->history.n == 0)
-        (void)fputs("Nothing is known of this node.\n", t->c->err);
+        (void)fputs("There are no conditions and no Events of this node.\n", t->c->err);
     return command_print_text(t->c, &b);
 }
 
@@ -101,7 +89,7 @@ int command_history(const struct command *c, const char *node)
     if (read_device(&t, &e) < 0 || read_events(&t, &e) < 0)
         return command_fail(c->err, c->server, &e);
     history_end(&t.history);
-    command_notes(c, t.notes, t.n_notes);
+    command_notes(c, &t.unread);
     int code = c->output == OUTPUT_TEXT ? tell_text(&t) : tell_json(&t);
-    return t.n_notes == ARRAY_LEN(t.notes) ? COMMAND_FAILED : code;
+    return t.unread.n == SOURCES ? COMMAND_FAILED : code;
 }

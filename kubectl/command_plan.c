@@ -32,7 +32,7 @@ int command_plan(const struct command *c, const char *path)
         return command_fail(c->err, /* server= */ NULL, &e);
     if (cluster_plan_make(c->kc, c->scope, &file, &p, &e) < 0)
         return command_fail(c->err, c->server, &e);
-    command_notes(c, p.notes, p.n_notes);
+    command_notes(c, &p.unread);
     if (print(c, &p) != COMMAND_OK || cluster_plan_refuses(&p))
         return COMMAND_FAILED;
     return cluster_plan_changes(&p) ? COMMAND_CHANGES : COMMAND_OK;

@@ -11,24 +11,25 @@
 #include "kubectl/failure.h"
 #include "kubectl/redraw.h"
 #include "kubectl/top_text.h"
+#include "service/resources.h"
 
 #define AGENTS "app.kubernetes.io/part-of=cleave,app.kubernetes.io/component=agent"
 #define PAGE   "/metrics/telemetry"
-/* Whose token is shown to agents that want one: it may read metrics and nothing else, since whoever
- * has the node may keep it (config/components/metrics-auth). */
+/* The service account whose token agents get that want one. It may read metrics and nothing else,
+ * since whoever has the node may keep the token (config/components/metrics-auth). */
 #define READER "cleave-top"
 
-/* Agents that are asked at the same time, how long each may take, and how long the token is good. */
+/* The number of agents that are asked at the same time, the time that each may take, and the life
+ * of the token. */
 enum { ASKED_AT_ONCE = 8, ASKED_MS = 15000, TOKEN_S = 600 };
 
-static const struct kc_resource pods = {"", "v1", "pods", "Pod", true};
 static const struct kc_resource accounts = {"", "v1", "serviceaccounts", "ServiceAccount", true};
 
-/* An agent, and what came of asking it. */
+/* An agent, and its answer. */
 struct asked {
     struct agent_pod at;
     char *page;
-    struct err why; /* there is no page */
+    struct err why; /* why there is no page */
 };
 
 struct round {
@@ -56,7 +57,7 @@ static void round_done(struct round *r)
 AUTO_DEFINE(round, struct round, round_done)
 #define auto_round AUTO(round)
 
-/* --- Whom to ask --- */
+/* --- The agents to ask --- */
 
 static int see_pod(void *arg, const json_t *obj, struct err *e)
 {
@@ -86,7 +87,7 @@ static void keep_one_a_node(struct round *r)
 static int find_agents(struct round *r, const char *node, struct err *e)
 {
     auto_free char *fields = node ? xasprintf("spec.nodeName=%s", node) : NULL;
-    const struct kc_target t = {.res = &pods, .ns = r->ns};
+    const struct kc_target t = {.res = &resource_pods, .ns = r->ns};
     const struct kc_list_opts o = {.labels = AGENTS, .fields = fields, .resource_version = "0"};
     TRY(kc_list_each(r->c->kc, r->c->scope, &t, &o, see_pod, r, /* ret_version= */ NULL, e));
     keep_one_a_node(r);
@@ -161,7 +162,7 @@ static void ask_all(struct round *r)
         (void)pthread_join(threads[--n], NULL);
 }
 
-/* What is the same at every node is the command's error. */
+/* A right that is missing at every node is the command's error. */
 static int check_rights(struct round *r, struct err *e)
 {
     for (size_t i = 0; i < r->n; i++)
@@ -172,7 +173,7 @@ static int check_rights(struct round *r, struct err *e)
 
 /* --- Telling --- */
 
-/* What one agent's page says. Without a page, or with one that cannot be read, its words are in *why. */
+/* The use of one node's cards. words: why there is none; NULL: there is. */
 struct told {
     struct top_node node;
     char *words;

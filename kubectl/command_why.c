@@ -18,20 +18,17 @@ struct question {
     struct why *whys;
     struct share_why shares;
     struct slot_ask slots;
-    char *notes[2];
-    size_t n_notes;
+    struct unread unread;
 };
 
 static void question_done(struct question *q)
 {
     for (size_t i = 0; i < q->wish.n; i++)
         why_done(&q->whys[i]);
-    for (size_t i = 0; i < q->n_notes; i++)
-        free(q->notes[i]);
+    unread_done(&q->unread);
     free(q->whys);
     share_why_done(&q->shares);
     slot_ask_done(&q->slots);
-    pod_wish_done(&q->wish);
     json_decref(q->pod);
 }
 
@@ -73,7 +70,7 @@ static int read_device(void *arg, const json_t *obj, struct err *e)
     return 0;
 }
 
-/* without NULL: the question cannot be answered without this kind. */
+/* without: as in unread_note. */
 static int list(struct question *q, const struct kc_resource *res, kc_item_fn *fn,
                 const char *without, struct err *e)
 {
@@ -81,13 +78,7 @@ static int list(struct question *q, const struct kc_resource *res, kc_item_fn *f
     const struct kc_target t = {.res = res};
     const struct kc_list_opts o = {.resource_version = "0"};
     int rc = kc_list_each(q->c->kc, q->c->scope, &t, &o, fn, q, /* ret_version= */ NULL, &why);
-    if (rc == 0)
-        return 0;
-    if (!without || (rc != -ERR_FORBIDDEN && rc != -ERR_NOT_FOUND))
-        return err_move(e, &why);
-    q->notes[q->n_notes++] =
-        xasprintf("%s cannot be read (%s): %s", res->plural, err_msg(&why), without);
-    return 0;
+    return unread_note(&q->unread, rc, res->plural, without, &why, e);
 }
 
 static int read_cluster(struct question *q, struct err *e)
@@ -95,7 +86,7 @@ static int read_cluster(struct question *q, struct err *e)
     if (q->wish.shares)
         return share_why_make(q->c->kc, q->c->scope, q->pod, &q->wish, &q->shares, e);
     TRY(list(q, &resource_nodes, read_node, NULL, e));
-    TRY(list(q, &resource_pods, read_pod, "what pods have of each node is not known", e));
+    TRY(list(q, &resource_pods, read_pod, "what other pods have is not known", e));
     return list(q, &resource_devices, read_device, "no change of layout can be named", e);
 }
 
@@ -213,13 +204,18 @@ int command_why(const struct command *c, const char *ns, const char *pod)
     auto_free char *name = xasprintf("%s/%s", ns, pod);
     pod_wish_read(q.pod, &q.wish);
     slot_ask_read(q.pod, &q.slots);
+    if (q.wish.more)
+        *XPUSH(q.unread.notes, q.unread.n) =
+            xasprintf("the pod asks for more than %d of the vendors' resources: the others are "
+                      "passed over",
+                      (int)POD_WISH_MAX);
     open_whys(&q);
     auto_free char *why_not = settled(&q);
     if (!why_not && read_cluster(&q, &e) < 0)
         return command_fail(c->err, c->server, &e);
     if (!why_not)
         why_not = settled(&q); /* with what was read */
-    command_notes(c, q.notes, q.n_notes);
-    command_notes(c, q.shares.notes, q.shares.n_notes);
+    command_notes(c, &q.unread);
+    command_notes(c, &q.shares.unread);
     return c->output == OUTPUT_TEXT ? tell_text(&q, name, why_not) : tell_json(&q, name, why_not);
 }

@@ -39,9 +39,9 @@ bool complaints_have(const struct complaints *l, const struct complaint *like)
 {
     for (size_t i = l->n; i > 0; i--) {
         const struct complaint *c = &l->items[i - 1];
-        if (text_order(c->name, like->name) != 0 || text_order(c->kind, like->kind) != 0)
+        if (!text_equal(c->name, like->name) || !text_equal(c->kind, like->kind))
             return false;
-        if (text_order(c->reason, like->reason) == 0)
+        if (text_equal(c->reason, like->reason))
             return true;
     }
     return false;
@@ -94,10 +94,9 @@ static void add_head(const struct complaint *c, const struct screen *s, struct s
     char time[RFC3339_BYTES];
     auto_free char *name = safe_text(c->name);
     auto_free char *part = safe_text(c->part);
-    auto_free char *reason = safe_text(c->reason);
     screen_paint(s, b, severities[c->severity].ink, severities[c->severity].word);
     sb_addf(b, "  %s%s%s%s%s: ", c->kind, *name ? " " : "", name, *part ? ", " : "", part);
-    screen_paint(s, b, INK_STRONG, reason);
+    screen_paint_foreign(s, b, INK_STRONG, c->reason);
     if (c->since_ms)
         sb_addf(b, ", since %s", rfc3339_format(c->since_ms, time));
     sb_add_char(b, '\n');

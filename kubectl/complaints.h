@@ -9,11 +9,11 @@
 
 #include "kubectl/screen.h"
 
-/* The findings of `kubectl cleave doctor`: each is something in the cluster that is not right. Pure. */
+/* The findings of `kubectl cleave doctor`: each is something that is wrong in the cluster. Pure. */
 
 enum severity {
     SEVERITY_ERROR,   /* something that was asked for does not work, or is not done */
-    SEVERITY_WARNING, /* it works; this may not last, or somebody should know */
+    SEVERITY_WARNING, /* something that works; that may not last, or somebody should know */
 };
 
 struct complaint {
@@ -26,7 +26,7 @@ struct complaint {
     int64_t since_ms;        /* wall clock; 0: not known */
 };
 
-/* A cluster with more is told by these, and by how many more there are. */
+/* A list holds so many; of more it has the number. */
 #define COMPLAINTS_MAX 10000
 
 struct complaints {
@@ -34,7 +34,7 @@ struct complaints {
     size_t n, more;
 };
 
-/* Copies it. */
+/* Adds a copy. */
 void complaints_add(struct complaints *l, const struct complaint *from);
 /* True when one of this object, whatever its part, has the reason. */
 bool complaints_have(const struct complaints *l, const struct complaint *like);
@@ -45,7 +45,7 @@ void complaints_done(struct complaints *l);
 AUTO_DEFINE(complaints, struct complaints, complaints_done)
 #define auto_complaints AUTO(complaints)
 
-/* Appends them for a person, each with its remedy. */
+/* Appends the findings for a person, each with its remedy. */
 void complaints_text(const struct complaints *l, const struct screen *s, struct sb *ret);
 /* The same for programs (docs/kubectl.md): an array. New reference. */
 json_t *complaints_json(const struct complaints *l);

@@ -28,8 +28,8 @@ static char *name_end(char *at)
     return at;
 }
 
-/* Takes the escapes out of a quoted value in place, at standing behind its first quote. Returns what
- * follows the last one; NULL: there is none. */
+/* Takes the escapes out of a quoted value in place, at standing behind its first quote. Returns
+ * what follows the last one; NULL: there is none. */
 static char *unquote(char *at)
 {
     char *to = at;

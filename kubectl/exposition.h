@@ -28,6 +28,6 @@ const char *exposition_label(const struct exposition_sample *s, const char *name
 /* A negative return ends the reading, which then returns it. */
 typedef int exposition_fn(void *arg, const struct exposition_sample *s, struct err *e);
 
-/* Calls fn for each sample. Comments, times and exemplars are passed over. The text is taken apart in
- * place. ERR_PROTOCOL names the line that is none. */
+/* Calls fn for each sample. Comments, times and exemplars are passed over. The text is taken apart
+ * in place. ERR_PROTOCOL names the line that is no sample. */
 int exposition_each(char *text, exposition_fn *fn, void *arg, struct err *e) MUST_CHECK;

@@ -6,7 +6,7 @@
 #include "base/err.h"
 
 /* An error in the words of kubectl (kubernetes staging/src/k8s.io/kubectl/pkg/cmd/util/helpers.go,
- * StandardErrorMessage and checkErr), so that who reads both knows it. Safe for a terminal. server:
+ * StandardErrorMessage and checkErr), which its users know. Safe for a terminal. server: the one
  * that was asked; NULL: none was. Caller frees. */
 char *failure_words(const struct err *e, const char *server);
 /* True when the server does not know who asks, and so will answer nothing at all. */

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "base/xalloc.h"
-
 #include "kubectl/read_ahead.h"
 
 void findings_init(struct findings *f)
@@ -21,9 +19,7 @@ void findings_done(struct findings *f)
     (void)store_free(f->caches.devices);
     (void)store_free(f->caches.profiles);
     (void)store_free(f->caches.configs);
-    for (size_t i = 0; i < f->n_notes; i++)
-        free(f->notes[i]);
-    free(f->notes);
+    unread_done(&f->unread);
     free(f->devices_version);
     *f = (struct findings){0};
 }
@@ -58,13 +54,7 @@ int findings_read_in(struct findings *f, struct kc *kc, struct scope *s, const c
     const struct kc_target t = {.res = type->resource, .ns = ns};
     const struct kc_list_opts o = {.resource_version = "0"};
     int rc = kc_list_each(kc, s, &t, &o, list_one, &l, /* ret_version= */ NULL, &why);
-    if (rc == 0)
-        return 0;
-    if (!without || (rc != -ERR_FORBIDDEN && rc != -ERR_NOT_FOUND))
-        return err_move(e, &why);
-    *XPUSH(f->notes, f->n_notes) =
-        xasprintf("%s cannot be read (%s): %s", type->resource->plural, err_msg(&why), without);
-    return 0;
+    return unread_note(&f->unread, rc, type->resource->plural, without, &why, e);
 }
 
 int findings_read(struct findings *f, struct kc *kc, struct scope *s,

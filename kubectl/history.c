@@ -5,13 +5,14 @@
 
 #include "base/jx.h"
 #include "base/rfc3339.h"
+#include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "kubectl/safe_text.h"
+#include "kubectl/status_card.h"
 #include "kubectl/text.h"
-#include "partition/vendor.h"
 
-/* A message is cut here. */
+/* A text is cut here, before a character that would be cut in two: it would be no text. */
 enum { MAX_WORDS_BYTES = 2048 };
 
 /* reportingController of what our programs write begins so. */
@@ -19,7 +20,7 @@ enum { MAX_WORDS_BYTES = 2048 };
 
 static char *copy(const char *text)
 {
-    return text && *text ? xstrndup(text, MAX_WORDS_BYTES) : NULL;
+    return text && *text ? xstrndup(text, utf8_cut(text, MAX_WORDS_BYTES)) : NULL;
 }
 
 static void entry_done(struct history_entry *e)
@@ -105,8 +106,7 @@ static void add_breach(struct history *h, const char *about, const struct device
 
 static void add_card(struct history *h, const struct device_card *card)
 {
-    auto_free char *about =
-        xasprintf("%s GPU %lld", vendor_title(card->vendor), (long long)card->index);
+    auto_free char *about = status_card_title(card->vendor, card->index);
     add_conditions(h, about, &card->conditions);
     if (card->has_drain)
         add(h, &(struct history_entry){.at_ms = card->drain.since_ms,
@@ -132,7 +132,7 @@ static bool is_about(const json_t *event, const char *node)
     const char *by = JX_STR_AT(event, "reportingController");
     return by && strncmp(by, OURS, strlen(OURS)) == 0 && kind &&
            (strcmp(kind, "Node") == 0 || strcmp(kind, "Device") == 0) &&
-           text_order(JX_STR_AT(event, "regarding", "name"), node) == 0;
+           text_equal(JX_STR_AT(event, "regarding", "name"), node);
 }
 
 void history_add_event(struct history *h, const char *node, const json_t *event)
@@ -147,7 +147,7 @@ void history_add_event(struct history *h, const char *node, const json_t *event)
                                 .reason = JX_STR_AT(event, "reason"),
                                 .words = JX_STR_AT(event, "note"),
                                 .times = json_integer_value(JX_AT(event, "series", "count")),
-                                .is_bad = text_order(JX_STR_AT(event, "type"), "Warning") == 0});
+                                .is_bad = text_equal(JX_STR_AT(event, "type"), "Warning")});
 }
 
 /* --- Telling --- */
@@ -156,10 +156,9 @@ static void add_entry(const struct history_entry *e, const struct screen *s, str
 {
     char time[RFC3339_BYTES];
     auto_free char *what = safe_text(e->what);
-    auto_free char *reason = safe_text(e->reason);
     auto_free char *words = safe_text(e->words);
     sb_addf(b, "%s  %s  %s: ", rfc3339_format(e->at_ms, time), e->about, what);
-    screen_paint(s, b, e->is_bad ? INK_BAD : INK_GOOD, reason);
+    screen_paint_foreign(s, b, e->is_bad ? INK_BAD : INK_GOOD, e->reason);
     if (e->times > 1)
         sb_addf(b, ", %lld times", (long long)e->times);
     sb_addf(b, "\n%s%s%s", *words ? "    " : "", words, *words ? "\n" : "");

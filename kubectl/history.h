@@ -6,7 +6,7 @@
 #include "api/device.h"
 #include "kubectl/screen.h"
 
-/* The changes of one node, as its objects and Events still tell. Pure. */
+/* The changes of one node, as far as its Device and Events still show them. Pure. */
 
 struct history_entry {
     int64_t at_ms; /* wall clock */
@@ -26,19 +26,19 @@ struct history {
     size_t n, dropped;
 };
 
-/* The conditions of the Device and its cards with the times of their last change, drains, and
- * breaches. */
+/* Adds the conditions of the Device and of its cards with the times of their last change, its
+ * drains, and its breaches. */
 void history_add_device(struct history *h, const struct device_status *st);
-/* An Event (events.k8s.io/v1), if one of Cleave's programs wrote it about the Node or the Device of
- * this name. */
+/* Adds an Event (events.k8s.io/v1), if one of Cleave's programs wrote it about the Node or the
+ * Device of this name. */
 void history_add_event(struct history *h, const char *node, const json_t *event);
-/* The newest first. */
+/* Sorts them, the newest first. */
 void history_end(struct history *h);
 void history_done(struct history *h);
 AUTO_DEFINE(history, struct history, history_done)
 #define auto_history AUTO(history)
 
-/* Appends it for a person. */
+/* Appends the entries for a person. */
 void history_text(const struct history *h, const struct screen *s, struct sb *ret);
 /* The same for programs (docs/kubectl.md): an array. New reference. */
 json_t *history_json(const struct history *h);

@@ -6,13 +6,10 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-#include "kubectl/standing_wants.h"
 #include "kubectl/status_card.h"
 #include "nodeagent/change/card_view.h"
 
 enum { TEXT_BYTES = 1000, MAX_IDLE = 8 };
-
-/* --- Partitions --- */
 
 struct attempt {
     const struct gpu_card *card;
@@ -20,7 +17,50 @@ struct attempt {
     struct fix_effort *effort;
     struct mig_wants wants;
     struct mig_plan plan;
+    bool undecided; /* the planner was: that is some 2 million steps, and enough for one card */
 };
+
+/* --- Instances as wants for the planner, so that they stay --- */
+
+/* Adds one partition of this kind. False: there is no room for another kind. */
+static bool add_want(struct mig_wants *w, unsigned profile, unsigned ci_slices)
+{
+    for (unsigned i = 0; i < w->n; i++)
+        if (w->items[i].profile == profile && w->items[i].ci_slices == ci_slices) {
+            w->items[i].count++;
+            return true;
+        }
+    if (w->n == MIG_MAX_WANTS)
+        return false;
+    w->items[w->n++] = (struct mig_want){profile, ci_slices, 1};
+    return true;
+}
+
+/* Adds the instances of the mask (bit i: card->state.items[i]). False: one of them cannot be
+ * wanted, since the card's table does not have it, or it has no compute instance. */
+static bool keep(const struct gpu_card *card, uint32_t mask, struct mig_wants *w)
+{
+    for (unsigned i = 0; i < card->state.n; i++) {
+        const struct mig_instance *in = &card->state.items[i];
+        if (!(mask & (1U << i)))
+            continue;
+        if (in->profile >= card->mig.n_profiles || in->n_cis == 0)
+            return false;
+        unsigned whole = card->mig.profiles[in->profile].slices;
+        for (unsigned k = 0; k < in->n_cis; k++)
+            if (!add_want(w, in->profile, in->cis[k].slices == whole ? 0 : in->cis[k].slices))
+                return false;
+    }
+    return true;
+}
+
+/* The mask of all instances. */
+static uint32_t all_mask(const struct mig_state *s)
+{
+    return s->n ? UINT32_MAX >> (32 - s->n) : 0;
+}
+
+/* --- The search for partitions --- */
 
 /* The partitions of the kind among these instances. */
 static unsigned count_kind(const struct attempt *a, uint32_t mask)
@@ -41,18 +81,19 @@ static unsigned count_kind(const struct attempt *a, uint32_t mask)
  * again. True: it can be made now. */
 static bool try_keeping(struct attempt *a, uint32_t mask)
 {
-    unsigned lost = count_kind(a, standing_wants_all(a->card)) - count_kind(a, mask);
+    unsigned lost = count_kind(a, all_mask(&a->card->state)) - count_kind(a, mask);
     a->wants = (struct mig_wants){.n = 1, .items = {a->kind}};
     a->wants.items[0].count += lost;
     if (a->effort->plans == 0) {
         a->effort->cut = true;
         return false;
     }
-    if (!standing_wants_keep(a->card, mask, &a->wants))
+    if (a->undecided || !keep(a->card, mask, &a->wants))
         return false;
     a->effort->plans--;
     mig_plan(&a->card->mig, &a->card->state, &a->wants, &a->plan);
-    a->effort->cut |= a->plan.verdict == MIG_PLAN_INFEASIBLE && a->plan.undecided;
+    a->undecided = a->plan.undecided;
+    a->effort->cut |= a->undecided;
     return a->plan.verdict == MIG_PLAN_CHANGE;
 }
 
@@ -86,13 +127,13 @@ static bool is_first_of_its_like(const struct mig_state *s, uint32_t idle, uint3
     return true;
 }
 
-/* All subsets of the free instances, those that give up fewest first; the one of which the plan destroys
- * fewest, which may be more than it gives up. A card of today has eight instances at most; of more,
- * which only a Device that no agent wrote could show, all or none go. */
+/* Tries all subsets of the free instances, those that give up fewest first, and takes the one whose
+ * plan destroys fewest, which may be more than it gives up. A card of today has eight instances at
+ * most; of more, which only a Device that no agent wrote could show, all or none go. */
 static bool find_smallest(struct attempt *a)
 {
     uint32_t used = used_mask(&a->card->state);
-    uint32_t all = standing_wants_all(a->card);
+    uint32_t all = all_mask(&a->card->state);
     uint32_t idle = all & ~used, best = 0;
     const struct fix_cost *limit = &a->effort->most;
     int n_idle = __builtin_popcount(idle), least = n_idle + 1;
@@ -137,7 +178,7 @@ static char *places_text(const struct attempt *a)
     return sb_take(&b);
 }
 
-/* A whole card has no instances: what its Device says of parts are shares. */
+/* A whole card has no instances: the parts in its Device are shares. */
 static bool fix_partitions(const struct gpu_card *card, const char *profile, unsigned more,
                            struct fix_effort *effort, struct layout_fix *ret)
 {

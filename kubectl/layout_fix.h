@@ -32,7 +32,8 @@ struct layout_fix {
     char *at;     /* what would be made, with its place: "2g.20gb@2"; "" for a whole card */
 };
 
-/* So many partitions of this name ("1g.10gb") more than the card has. table: of its model. False:
+/* So many partitions of this name ("1g.10gb") more than the card has. table:
+ * status_card_table. False:
  * nothing that can be done now, and touches nothing in use, gives them. */
 bool layout_fix_partitions(const struct device_card *card, const struct mig_table *table,
                            const char *profile, unsigned more, struct fix_effort *effort,

@@ -7,8 +7,8 @@
 #include "base/xalloc.h"
 
 #include "kubectl/slice_fix.h"
+#include "kubectl/status_card.h"
 #include "partition/mig_name.h"
-#include "partition/model.h"
 #include "partition/vendor.h"
 
 /* --- What one card can give --- */
@@ -77,14 +77,12 @@ static void find_options(const struct device_status *st, const struct device_spe
 {
     char profile[MIG_NAME_BYTES];
     const struct device_want whole = {.mode = API_MODE_NATIVE};
-    const struct device_model *m = card->model ? device_status_model(st, card->model) : NULL;
-    auto_free struct mig_table *t = xmalloc(sizeof(*t));
-    bool has_mig = m && m->n_mig_profiles && model_to_table(m, t, NULL) == 0;
+    auto_free struct mig_table *t = status_card_table(st, card);
     ret->items = xcalloc(ask->more, sizeof(*ret->items));
     if (is_whole_card(ask->resource, card->vendor))
         ret->n = card->mode != API_MODE_NATIVE &&
-                 layout_fix_want(card, has_mig ? t : NULL, &whole, "native", &ret->items[0]);
-    else if (has_mig && partition_of(ask->resource, profile))
+                 layout_fix_want(card, t, &whole, "native", &ret->items[0]);
+    else if (t && partition_of(ask->resource, profile))
         add_partitions(card, t, profile, ask, ret);
     else if (slice_fix_kind(ask->resource))
         add_slices(card, spec, slice_fix_kind(ask->resource), ask, ret);
@@ -157,7 +155,7 @@ void node_fix_add(struct node_fix *f, const struct device_card *card,
                   const struct device_want *want, const struct layout_fix *layout_take)
 {
     struct card_fix *to = XPUSH(f->cards, f->n);
-    to->card = xasprintf("%s GPU %lld", vendor_title(card->vendor), (long long)card->index);
+    to->card = status_card_title(card->vendor, card->index);
     to->source = xstrdup(want && want->has_source ? want->source.name : NULL);
     to->layout = *layout_take;
 }

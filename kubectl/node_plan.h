@@ -6,12 +6,12 @@
 #include "reconcilers/node_view.h"
 
 /*
- * The forecast of one node once its view is in force, before anything is done: the wants are those
- * of the controller (node_view_resolve, device_spec_needs_ticket, standing_of), and the parts that
+ * The forecast of one node: what will be done there once its view is in force. The wants are those
+ * of the controller (node_view_resolve, device_spec_needs_ticket, standing_of); the parts that
  * stay, go and come are those of the agent's planner (card_plan). Pure.
  */
 
-/* A problem with one source: it cannot be followed here, or there is something to say of it. */
+/* A problem with one source: it cannot be followed on this node, or the node has not done it. */
 struct plan_problem {
     char *source, *reason, *message;
     bool refused; /* nothing of this source is done on this node */
@@ -26,7 +26,8 @@ struct node_plan {
     bool changes; /* the Device's spec, or its hardware, would be another */
 };
 
-/* v was resolved, and has Node and Device; st is the status of this Device. *ret is overwritten. */
+/* Makes the forecast. v was resolved, and has Node and Device; st is the status of this Device.
+ * *ret is overwritten. */
 void node_plan_make(const struct node_view *v, const struct device_status *st,
                     struct node_plan *ret);
 /* True when something that is asked of the node cannot be. */

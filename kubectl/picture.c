@@ -13,10 +13,16 @@
 /* Several compute instances share the place of their GPU instance, eight at most. */
 enum { SLICE_WEIGHT = 8, WORDS_BYTES = 400 };
 
-static void add(struct picture *p, const char *name, uint64_t weight, enum part_state state,
-                const struct device_partition *from)
+static struct picture_part *add(struct picture *p, const char *name, uint64_t weight,
+                                enum part_state state, const struct device_partition *from)
 {
-    *XPUSH(p->parts, p->n) = (struct picture_part){xstrdup(name ? name : ""), weight, state, from};
+    struct picture_part *to = XPUSH(p->parts, p->n);
+    *to = (struct picture_part){.name = xstrdup(name ? name : ""),
+                                .weight = weight,
+                                .state = state,
+                                .from = from,
+                                .free = state == PART_FREE};
+    return to;
 }
 
 static enum part_state state_of(const struct device_partition *p)
@@ -24,6 +30,23 @@ static enum part_state state_of(const struct device_partition *p)
     if (p->has_unhealthy)
         return PART_ILL;
     return p->in_use || p->n_in_use_by ? PART_USED : PART_FREE;
+}
+
+/* Containers are listed by name, once for each replica that they have; whoever else uses it counts as
+ * one. A list that is full may lack some, so that none is said to be free. */
+static void count_replicas(struct picture_part *p, int64_t replicas,
+                           const struct device_consumer *list, size_t n)
+{
+    int64_t taken = 0;
+    if (replicas < 2)
+        return;
+    for (size_t i = 0; i < n; i++)
+        taken += list[i].name != NULL;
+    if (taken == 0 && p->state == PART_USED)
+        taken = 1;
+    bool is_known = p->state != PART_ILL && n < DEVICE_MAX_CONSUMERS;
+    p->replicas = replicas;
+    p->free = is_known && taken < replicas ? (size_t)(replicas - taken) : 0;
 }
 
 static uint64_t positive(int64_t n)
@@ -75,17 +98,19 @@ static void picture_mig(const struct device_card *card, const struct mig_table *
     for (size_t i = 0; i < n; i++) {
         const struct place *p = &places[i];
         if (p->start > at)
-            add(ret, "", (uint64_t)(p->start - at) * SLICE_WEIGHT, PART_UNCUT, NULL);
-        add(ret, p->from->profile, (uint64_t)p->size * SLICE_WEIGHT / p->sharers, state_of(p->from),
-            p->from);
+            (void)add(ret, "", (uint64_t)(p->start - at) * SLICE_WEIGHT, PART_UNCUT, NULL);
+        struct picture_part *part =
+            add(ret, p->from->profile, (uint64_t)p->size * SLICE_WEIGHT / p->sharers,
+                state_of(p->from), p->from);
+        count_replicas(part, p->from->replicas, p->from->in_use_by, p->from->n_in_use_by);
         if (p->start + p->size > at)
             at = p->start + p->size;
     }
     if (table && table->memory_slices > at)
-        add(ret, "", (uint64_t)(table->memory_slices - at) * SLICE_WEIGHT, PART_UNCUT, NULL);
+        (void)add(ret, "", (uint64_t)(table->memory_slices - at) * SLICE_WEIGHT, PART_UNCUT, NULL);
 }
 
-/* --- What is divided by memory --- */
+/* --- Cards that are divided by memory --- */
 
 /* A pod may have a card whole that gives shares: then it gives none. */
 static bool is_shared(const struct device_card *card)
@@ -112,17 +137,18 @@ static void picture_memory(const struct device_card *card, uint64_t total, struc
         const struct device_partition *p = &card->partitions[i];
         uint64_t memory = positive(p->has_vf ? p->vf.memory_mib : p->slice.memory_mib);
         auto_free char *name = name_of(card, p);
-        add(ret, name, memory ? memory : 1, state_of(p), p);
+        (void)add(ret, name, memory ? memory : 1, state_of(p), p);
         sum += memory;
     }
     if (total > sum)
-        add(ret, "", total - sum, PART_UNCUT, NULL);
+        (void)add(ret, "", total - sum, PART_UNCUT, NULL);
 }
 
 static void picture_whole(const struct device_card *card, struct picture *ret)
 {
     enum part_state state = card->in_use || card->n_in_use_by ? PART_USED : PART_FREE;
-    add(ret, "gpu", 1, card->healthy ? state : PART_ILL, NULL);
+    struct picture_part *gpu = add(ret, "gpu", 1, card->healthy ? state : PART_ILL, NULL);
+    count_replicas(gpu, card->replicas, card->in_use_by, card->n_in_use_by);
 }
 
 /* --- Room in words --- */
@@ -131,14 +157,14 @@ static size_t free_of(const struct picture *p, const char *name, size_t from)
 {
     size_t n = 0;
     for (size_t i = from; i < p->n; i++)
-        n += p->parts[i].state == PART_FREE && strcmp(p->parts[i].name, name) == 0;
+        n += strcmp(p->parts[i].name, name) == 0 ? p->parts[i].free : 0;
     return n;
 }
 
 static bool is_first(const struct picture *p, size_t i)
 {
     for (size_t k = 0; k < i; k++)
-        if (p->parts[k].state == PART_FREE && strcmp(p->parts[k].name, p->parts[i].name) == 0)
+        if (p->parts[k].free && strcmp(p->parts[k].name, p->parts[i].name) == 0)
             return false;
     return true;
 }
@@ -146,7 +172,7 @@ static bool is_first(const struct picture *p, size_t i)
 static void add_free_parts(const struct picture *p, struct sb *b)
 {
     for (size_t i = 0; i < p->n; i++)
-        if (p->parts[i].state == PART_FREE && is_first(p, i))
+        if (p->parts[i].free && is_first(p, i))
             sb_addf(b, "%s%zux %s", b->len ? ", " : "", free_of(p, p->parts[i].name, i),
                     p->parts[i].name);
 }

@@ -6,7 +6,8 @@
 #include "api/device.h"
 #include "partition/mig.h"
 
-/* One card as its Device shows it, as parts side by side, in the order of their places. Pure. */
+/* A picture of one card, as its Device shows it: parts side by side, in the order of their places.
+ * Pure. */
 
 enum part_state {
     PART_FREE,  /* it stands, and nobody has it */
@@ -20,6 +21,8 @@ struct picture_part {
     uint64_t weight; /* of the card: memory slices, or memory */
     enum part_state state;
     const struct device_partition *from; /* borrowed; NULL: the whole card, or room */
+    int64_t replicas;                    /* of a part that containers share; 0: it is not shared */
+    size_t free;                         /* how many containers can still have it */
 };
 
 struct picture {
@@ -28,7 +31,8 @@ struct picture {
     char *room; /* what is free, in words: "1x 1g.10gb; room for 2g.20gb"; "" for nothing */
 };
 
-/* table: of the card's model; NULL: no MIG. Borrows from the card. *ret is overwritten. */
+/* Makes the picture. table: of the card's model; NULL: no MIG. Borrows from the card. *ret is
+ * overwritten. */
 void picture_make(const struct device_card *card, const struct mig_table *table,
                   struct picture *ret);
 void picture_done(struct picture *p);

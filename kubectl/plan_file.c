@@ -28,6 +28,17 @@ static int check_config(const json_t *doc, struct err *e)
     return layout_check_config(doc, &spec, e);
 }
 
+static bool names(const struct plan_file *f, const char *profile)
+{
+    size_t i;
+    json_t *doc;
+    json_array_foreach(f->profiles, i, doc) {
+        if (strcmp(JX_STR_AT(doc, "metadata", "name"), profile) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int add_object(void *arg, const json_t *doc, struct err *e)
 {
     struct plan_file *f = arg;
@@ -45,7 +56,7 @@ static int add_object(void *arg, const json_t *doc, struct err *e)
                        API_GROUP_VERSION);
     if ((is_profile ? check_profile : check_config)(doc, e) < 0)
         return err_wrap(e, "%s %s", kind, name);
-    if (is_profile && plan_file_names(f, name))
+    if (is_profile && names(f, name))
         return err_set(e, ERR_INVALID, "GPUProfile %s is there twice", name);
     (void)json_array_append(is_profile ? f->profiles : f->configs, (json_t *)(uintptr_t)doc);
     return 0;
@@ -70,17 +81,6 @@ int plan_file_read(const char *path, struct plan_file *ret, struct err *e)
     size_t len;
     TRY(file_read(path, MAX_FILE_BYTES, &text, &len, e));
     return plan_file_parse(file_title(path), text, len, ret, e);
-}
-
-bool plan_file_names(const struct plan_file *f, const char *profile)
-{
-    size_t i;
-    json_t *doc;
-    json_array_foreach(f->profiles, i, doc) {
-        if (strcmp(JX_STR_AT(doc, "metadata", "name"), profile) == 0)
-            return true;
-    }
-    return false;
 }
 
 void plan_file_done(struct plan_file *f)

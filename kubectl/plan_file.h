@@ -11,14 +11,13 @@ struct plan_file {
     json_t *profiles, *configs; /* arrays of whole objects, as kubectl apply would send them */
 };
 
-/* GPUProfiles and MIGConfigs, also in a v1 List, judged as the API server's schema would. title: of
- * the file, for messages. ERR_INVALID names document and field. *ret is overwritten. */
+/* Reads GPUProfiles and MIGConfigs, also in a v1 List, and judges them as the API server's schema
+ * would. title: of the file, for messages. ERR_INVALID names document and field. *ret is
+ * overwritten. */
 int plan_file_parse(const char *title, const char *text, size_t len, struct plan_file *ret,
                     struct err *e) MUST_CHECK;
 /* The same from a file; "-": from stdin. */
 int plan_file_read(const char *path, struct plan_file *ret, struct err *e) MUST_CHECK;
-/* True when it has a profile of this name. */
-bool plan_file_names(const struct plan_file *f, const char *profile);
 void plan_file_done(struct plan_file *f);
 AUTO_DEFINE(plan_file, struct plan_file, plan_file_done)
 #define auto_plan_file AUTO(plan_file)

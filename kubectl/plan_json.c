@@ -4,6 +4,7 @@
 #include "base/jx.h"
 
 #include "kubectl/plan_text.h"
+#include "kubectl/safe_text.h"
 #include "kubectl/text.h"
 
 static json_t *names(char *const *items, size_t n)
@@ -148,7 +149,7 @@ json_t *plan_json(const struct cluster_plan *p)
     (void)json_object_set_new(o, "refused", json_boolean(cluster_plan_refuses(p)));
     (void)json_object_set_new(o, "nodes", nodes);
     (void)json_object_set_new(o, "order", order(p));
-    (void)json_object_set_new(o, "notRead", names(p->notes, p->n_notes));
+    (void)json_object_set_new(o, "notRead", unread_json(&p->unread));
     return o;
 }
 
@@ -159,13 +160,17 @@ enum { INDENT = 4 };
 struct shifted {
     FILE *out;
     int columns;
+    struct sb safe; /* the piece that is being written; owned */
 };
 
 /* A line break in JSON text is between values: in strings it is an escape. */
 static int put_shifted(const char *text, size_t len, void *arg)
 {
-    const struct shifted *s = arg;
-    for (const char *end = text + len; text < end;) {
+    struct shifted *s = arg;
+    sb_reset(&s->safe);
+    safe_text_add_document(&s->safe, text, len);
+    text = sb_str(&s->safe);
+    for (const char *end = text + s->safe.len; text < end;) {
         const char *line_end = memchr(text, '\n', (size_t)(end - text));
         size_t n = (size_t)((line_end ? line_end + 1 : end) - text);
         if (fwrite(text, 1, n, s->out) != n ||
@@ -178,9 +183,10 @@ static int put_shifted(const char *text, size_t len, void *arg)
 
 static void put_value(FILE *out, int depth, json_t *value_take)
 {
-    struct shifted s = {out, depth * INDENT};
+    struct shifted s = {out, depth * INDENT, SB_INIT(SIZE_MAX / 2)};
     auto_json json_t *value = value_take;
     (void)json_dump_callback(value, put_shifted, &s, JSON_INDENT(INDENT) | JSON_ENCODE_ANY);
+    sb_done(&s.safe);
 }
 
 static void put_member(FILE *out, const char *name, json_t *value_take)
@@ -208,7 +214,7 @@ int plan_json_write(const struct cluster_plan *p, FILE *out)
     put_member(out, "refused", json_boolean(cluster_plan_refuses(p)));
     put_nodes(out, p);
     put_member(out, "order", order(p));
-    put_member(out, "notRead", names(p->notes, p->n_notes));
+    put_member(out, "notRead", unread_json(&p->unread));
     (void)fputs("\n}\n", out);
     return fflush(out) == 0 && !ferror(out) ? 0 : -1;
 }

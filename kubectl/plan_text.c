@@ -6,8 +6,8 @@
 #include "base/xalloc.h"
 
 #include "kubectl/safe_text.h"
+#include "kubectl/status_card.h"
 #include "kubectl/word_list.h"
-#include "partition/vendor.h"
 
 /* Nodes that one line of the order names; a large cluster's order is in -o json. */
 enum { MAX_NAMED = 20 };
@@ -21,9 +21,8 @@ struct sums {
 static void add_line(struct sb *b, const struct screen *s, enum ink ink, const char *before,
                      const char *text)
 {
-    auto_free char *safe = safe_text(text);
     sb_add(b, before);
-    screen_paint(s, b, ink, safe);
+    screen_paint_foreign(s, b, ink, text);
     sb_add_char(b, '\n');
 }
 
@@ -74,10 +73,10 @@ static void add_card_head(struct sb *b, const struct screen *s, const struct car
                                     [FATE_CHANGES] = INK_GOOD,
                                     [FATE_DRAINS] = INK_BUSY,
                                     [FATE_CANNOT] = INK_BAD};
+    auto_free char *title = status_card_title(c->vendor, c->index);
     auto_free char *model = safe_text(c->model);
     auto_free char *source = safe_text(c->source);
-    sb_addf(b, "  %s GPU %lld  %s  by %s: ", vendor_title(c->vendor), (long long)c->index, model,
-            source);
+    sb_addf(b, "  %s  %s  by %s: ", title, model, source);
     const char *word = c->fate == FATE_STAYS && c->sharing ? "is shared anew" : words[c->fate];
     screen_paint(s, b, inks[c->fate], word);
     sb_add_char(b, '\n');
@@ -120,8 +119,7 @@ static void add_problem(struct sb *b, const struct screen *s, const struct plan_
 
 static void add_node(struct sb *b, const struct screen *s, const struct node_plan *n)
 {
-    auto_free char *name = safe_text(n->name);
-    screen_paint(s, b, INK_STRONG, name);
+    screen_paint_foreign(s, b, INK_STRONG, n->name);
     sb_add(b, n->changes ? "\n" : "  nothing changes\n");
     for (size_t i = 0; i < n->n_problems; i++)
         add_problem(b, s, &n->problems[i]);

@@ -14,7 +14,7 @@ enum card_fate {
     FATE_CANNOT,  /* reason and message say why; nothing is done */
 };
 
-/* Somebody whose end a change waits for. Unknown parts are NULL. */
+/* A user of a part: a pod, or a process, whose end a change waits for. Unknown texts are NULL. */
 struct plan_user {
     char *ns, *name, *uid, *process;
     int64_t pid;

@@ -8,20 +8,24 @@
 #include "base/xalloc.h"
 
 #include "api/share_request.h"
+#include "kubectl/text.h"
 #include "nodeagent/slots/slot_wish.h"
 #include "partition/vendor.h"
 #include "reconcilers/records/node_record.h"
 
-/* --- What it asks for --- */
+/* --- The resources that a pod asks for --- */
 
+/* NULL: there is no room for one more. */
 static struct wish_resource *resource_of(struct pod_wish *w, const char *name)
 {
     for (size_t i = 0; i < w->n; i++)
         if (strcmp(w->resources[i].name, name) == 0)
             return &w->resources[i];
-    struct wish_resource *r = XPUSH(w->resources, w->n);
-    r->name = name;
-    return r;
+    w->more |= w->n == POD_WISH_MAX;
+    if (w->n == POD_WISH_MAX)
+        return NULL;
+    w->resources[w->n].name = name;
+    return &w->resources[w->n++];
 }
 
 static int64_t amount_of(const json_t *value)
@@ -77,9 +81,9 @@ static void add_container(struct pod_wish *w, const json_t *container, bool alon
         if (is_share || is_slice_word(name) || !vendor_owns(name) || amount <= 0)
             continue;
         struct wish_resource *r = resource_of(w, name);
-        if (!alone)
+        if (r && !alone)
             r->count = pod_wish_sum(r->count, amount);
-        else if (amount > r->count)
+        else if (r && amount > r->count)
             r->count = amount;
     }
 }
@@ -103,18 +107,7 @@ int64_t pod_wish_of(const struct pod_wish *w, const char *resource)
     return 0;
 }
 
-void pod_wish_done(struct pod_wish *w)
-{
-    free(w->resources);
-    *w = (struct pod_wish){0};
-}
-
-/* --- Which nodes it may have --- */
-
-static bool is_same(const char *a, const char *b)
-{
-    return strcmp(a ? a : "", b ? b : "") == 0;
-}
+/* --- The nodes that a pod may have --- */
 
 /* kubernetes pkg/apis/core Toleration.ToleratesTaint. */
 static bool tolerates(const json_t *t, const json_t *taint)
@@ -122,13 +115,13 @@ static bool tolerates(const json_t *t, const json_t *taint)
     const char *effect = JX_STR_AT(t, "effect");
     const char *key = JX_STR_AT(t, "key");
     const char *op = JX_STR_AT(t, "operator");
-    if (effect && *effect && !is_same(effect, JX_STR_AT(taint, "effect")))
+    if (effect && *effect && !text_equal(effect, JX_STR_AT(taint, "effect")))
         return false;
-    if (key && *key && !is_same(key, JX_STR_AT(taint, "key")))
+    if (key && *key && !text_equal(key, JX_STR_AT(taint, "key")))
         return false;
     if (op && strcmp(op, "Exists") == 0)
         return true;
-    return key && *key && is_same(JX_STR_AT(t, "value"), JX_STR_AT(taint, "value"));
+    return key && *key && text_equal(JX_STR_AT(t, "value"), JX_STR_AT(taint, "value"));
 }
 
 static bool is_tolerated(const struct pod_wish *w, const json_t *taint)
@@ -136,7 +129,7 @@ static bool is_tolerated(const struct pod_wish *w, const json_t *taint)
     size_t i;
     json_t *t;
     const char *effect = JX_STR_AT(taint, "effect");
-    if (is_same(effect, "PreferNoSchedule"))
+    if (text_equal(effect, "PreferNoSchedule"))
         return true;
     json_array_foreach(JX_AT(w->spec, "tolerations"), i, t) {
         if (tolerates(t, taint))
@@ -151,7 +144,7 @@ static char *selector_refusal(const struct pod_wish *w, const json_t *node)
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)JX_AT(w->spec, "nodeSelector"), key, value) {
         const char *label = JX_STR_AT(node, "metadata", "labels", key);
-        if (!label || !is_same(label, json_string_value(value)))
+        if (!label || !text_equal(label, json_string_value(value)))
             return xasprintf("the pod's nodeSelector asks for %s=%s", key,
                              json_string_value(value) ? json_string_value(value) : "");
     }

@@ -5,11 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/auto.h"
-
 /*
- * A pod as kube-scheduler takes it, as far as GPUs are concerned: what it asks of a node, and which
- * nodes it may have. Pure; borrows from the pod.
+ * The wish of a pod, as kube-scheduler takes it and as far as GPUs are concerned: what the pod asks
+ * of a node, and which nodes it may have. Pure; borrows from the pod.
  */
 
 struct wish_resource {
@@ -17,26 +15,28 @@ struct wish_resource {
     int64_t count;
 };
 
+/* Vendors have some dozens of names together; a pod's author may write any number of them. */
+enum { POD_WISH_MAX = 32 };
+
 struct pod_wish {
-    struct wish_resource *resources;
+    struct wish_resource resources[POD_WISH_MAX];
     size_t n;
-    /* It says how much of a card it asks for (api/share_request.h); Nodes tell only sums of that. */
+    bool more; /* it asks for others as well */
+    /* The pod asks for shares of cards (api/share_request.h); a Node's resources say only their
+     * sums. */
     bool shares;
     const json_t *spec;
 };
 
-/* The sum of its containers; of init containers, which run one by one, the most counts where it is
- * more (kubernetes/enhancements KEP-753: those that go on running add to the sum). *ret is
- * overwritten. */
+/* Reads the wish: the sum of the pod's containers. Init containers run one by one, so that the
+ * largest of them counts where it is more; those that go on running add to the sum
+ * (kubernetes/enhancements KEP-753). *ret is overwritten. */
 void pod_wish_read(const json_t *pod, struct pod_wish *ret);
-void pod_wish_done(struct pod_wish *w);
-AUTO_DEFINE(pod_wish, struct pod_wish, pod_wish_done)
-#define auto_pod_wish AUTO(pod_wish)
 
-/* The sum of two amounts, neither of which is negative; INT64_MAX where it is more: a pod may ask for
- * any number. */
+/* The sum of two amounts, neither of which is negative; INT64_MAX where it is more: a pod may ask
+ * for any number. */
 int64_t pod_wish_sum(int64_t a, int64_t b);
-/* How much of a resource a pod asks for. */
+/* The amount of a resource that a pod asks for. */
 int64_t pod_wish_of(const struct pod_wish *w, const char *resource);
 /* Why the pod may not have this Node, for a person: not Ready, cordoned, a taint that it does not
  * tolerate, its nodeSelector. Caller frees. NULL: it may, as far as is judged here (affinity and

@@ -18,8 +18,8 @@ struct ahead {
     size_t dropped; /* of the items, since the beginning */
     pthread_mutex_t mu;
     pthread_cond_t changed;
-    /* A ring; each with a reference. The reader drops those that the caller is done with: JSON's counts
-     * are not read atomically, and memory goes back to the thread that has it. */
+    /* A ring; each with a reference. The reader drops those that the caller is done with: JSON's
+     * counts are not read atomically, and memory goes back to the thread that has it. */
     json_t *items[AHEAD];
     size_t read, looked_at; /* so many, since the beginning */
     bool done;              /* the reader's: there is no more, by rc and why */

@@ -28,7 +28,7 @@ static int await_change(const struct command *c, const struct kc_target *t,
     auto_err struct err why = {0};
     auto_scope struct scope *s = scope_new(c->scope, LOOK_AGAIN_MS);
     int rc = kc_watch(c->kc, s, t, o, ring, &rang, &why);
-    /* Whether the server is gone for good, the next reading finds out. */
+    /* The next reading finds out whether the server is gone for good. */
     if (rang || rc == 0 || rc == -ERR_TIMEOUT || rc == -ERR_EXPIRED || rc == -ERR_UNAVAILABLE)
         return 0;
     return err_move(e, &why);

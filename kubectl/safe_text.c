@@ -44,6 +44,21 @@ void safe_text_add(struct sb *b, const char *text, size_t max)
     }
 }
 
+void safe_text_add_document(struct sb *b, const char *text, size_t len)
+{
+    size_t run = 0;
+    size_t width;
+    for (size_t at = 0; at < len; at += width) {
+        uint32_t c = decode((const unsigned char *)text + at, &width);
+        if (c == '\n' || !is_obeyed(c))
+            continue;
+        sb_add_mem(b, text + run, at - run);
+        sb_addf(b, "\\u%04X", c);
+        run = at + width;
+    }
+    sb_add_mem(b, text + run, len - run);
+}
+
 char *safe_text(const char *text)
 {
     auto_sb struct sb b = SB_INIT(3 * MAX_TEXT);

@@ -5,6 +5,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "kubectl/safe_text.h"
+
 static const char *value_of(char *const envp[], const char *name)
 {
     size_t len = strlen(name);
@@ -50,4 +52,10 @@ void screen_paint(const struct screen *s, struct sb *b, enum ink ink, const char
         return;
     }
     sb_addf(b, "\033[%sm%s\033[0m", codes[ink], text);
+}
+
+void screen_paint_foreign(const struct screen *s, struct sb *b, enum ink ink, const char *text)
+{
+    auto_free char *safe = safe_text(text);
+    screen_paint(s, b, ink, safe);
 }

@@ -18,13 +18,15 @@ struct screen {
     bool in_place; /* a picture may take the place of the one before */
 };
 
-/* columns 0: not known. Colours only on a terminal that knows them, and not where NO_COLOR is set
- * to anything (https://no-color.org). */
+/* The screen of an environment. columns 0: not known. It has colours only on a terminal that knows
+ * them, and not where NO_COLOR is set to anything (https://no-color.org). */
 struct screen screen_of(bool is_terminal, size_t columns, char *const envp[]);
-/* The one behind this descriptor. */
+/* The screen behind this descriptor. */
 struct screen screen_behind(int fd, char *const envp[]);
 
 enum ink { INK_PLAIN, INK_STRONG, INK_DIM, INK_GOOD, INK_BUSY, INK_BAD };
 
 /* Appends the text, which is ours or was made safe, in this ink. */
 void screen_paint(const struct screen *s, struct sb *b, enum ink ink, const char *text);
+/* The same of foreign text, which is made safe (safe_text.h); NULL: nothing. */
+void screen_paint_foreign(const struct screen *s, struct sb *b, enum ink ink, const char *text);

@@ -16,7 +16,7 @@
 
 enum { MAX_WORDS_BYTES = 64 << 10 };
 
-/* --- What is read --- */
+/* --- Reading the cluster --- */
 
 struct reading {
     struct findings found; /* its Nodes and Devices in the scheduler's records */
@@ -62,12 +62,13 @@ static int read_cluster(struct kc *kc, struct scope *s, const char *ns, struct r
     TRY(kc_list_each(kc, s, &nodes, &o, read_node, r, /* ret_version= */ NULL, e));
     TRY(findings_read(f, kc, s, &node_cards_type, f->caches.devices, /* without= */ NULL, e));
     TRY(findings_read(f, kc, s, &pod_shares_type, r->pods,
-                      "of what is given out only what agents have told is known", e));
+                      "of the shares that are given out only those that agents report are known",
+                      e));
     return findings_read_in(f, kc, s, ns, &quota_type, r->quotas,
                             "quotas of the namespace are not seen", e);
 }
 
-/* --- What it asks for --- */
+/* --- The pod's wish in words --- */
 
 static void add_ask(const struct fraction_ask *a, struct sb *b)
 {
@@ -157,9 +158,8 @@ static int make(struct kc *kc, struct scope *s, const struct pod_ask *a,
     reading_init(&r);
     TRY(read_cluster(kc, s, a->ns, &r, e));
     judge_all(&r, a, ret);
-    ret->notes = TAKE(r.found.notes);
-    ret->n_notes = r.found.n_notes;
-    r.found.n_notes = 0;
+    ret->unread = r.found.unread;
+    r.found.unread = (struct unread){0};
     return 0;
 }
 
@@ -188,10 +188,8 @@ void share_why_done(struct share_why *y)
         free(y->nodes[i].misfit);
         free(y->nodes[i].quota);
     }
-    for (size_t i = 0; i < y->n_notes; i++)
-        free(y->notes[i]);
+    unread_done(&y->unread);
     free(y->nodes);
-    free(y->notes);
     free(y->asks);
     free(y->invalid);
     *y = (struct share_why){0};

@@ -6,10 +6,11 @@
 #include "kubeclient/client.h"
 #include "kubectl/pod_wish.h"
 #include "kubectl/screen.h"
+#include "kubectl/unread.h"
 
 /*
- * Why a pod gets no share of a card: cleave-scheduler's own planner is asked, node by node, on the cluster
- * as it is listed, with the quotas of the pod's namespace.
+ * The reasons why a pod gets no share of a card: cleave-scheduler's own planner is asked, node by
+ * node, on the cluster as it is listed, with the quotas of the pod's namespace.
  */
 
 /* The card with the most memory that a new share could have. */
@@ -29,18 +30,17 @@ struct share_node {
 
 struct share_why {
     char *asks;    /* for what, in words */
-    char *invalid; /* what it says cannot be meant, and why; NULL: it can, and the rest is set */
+    char *invalid; /* why what the pod says cannot be meant; NULL: it can, and the rest is set */
     struct share_node *nodes;
     size_t n_nodes;
-    char **notes; /* what could not be read */
-    size_t n_notes;
+    struct unread unread;
 };
 
-/* pod: one that asks for a share (pod_wish). Errors are those of the API client. *ret is
- * overwritten. */
+/* Reads the cluster and asks. pod: one that asks for a share (pod_wish). Errors are those of the
+ * API client. *ret is overwritten. */
 int share_why_make(struct kc *kc, struct scope *s, json_t *pod, const struct pod_wish *wish,
                    struct share_why *ret, struct err *e) MUST_CHECK;
-/* Appends it for a person. */
+/* Appends the reasons for a person. */
 void share_why_text(const struct share_why *y, const struct screen *s, struct sb *ret);
 /* The same as a document. New reference. */
 json_t *share_why_json(const struct share_why *y);

@@ -36,7 +36,7 @@ static char *verdict(const struct share_why *y)
     if (quota)
         return xasprintf("A quota refuses it: %s.", quota);
     if (room)
-        return xstrdup("There is room for it: something else keeps the pod.");
+        return xstrdup("There is room for it: something other than GPUs keeps the pod waiting.");
     if (!given)
         return xstrdup("No node gives its cards in shares.");
     return xstrdup("No node that the pod may have has room for its shares.");
@@ -44,9 +44,8 @@ static char *verdict(const struct share_why *y)
 
 static void add_words(const struct screen *s, enum ink ink, const char *text, struct sb *b)
 {
-    auto_free char *safe = safe_text(text);
     sb_add(b, "; ");
-    screen_paint(s, b, ink, safe);
+    screen_paint_foreign(s, b, ink, text);
 }
 
 static void add_node(const struct share_node *n, const struct screen *s, struct sb *b)
@@ -72,8 +71,7 @@ static void add_node(const struct share_node *n, const struct screen *s, struct 
 void share_why_text(const struct share_why *y, const struct screen *s, struct sb *ret)
 {
     auto_free char *words = verdict(y);
-    auto_free char *safe = safe_text(words);
-    screen_paint(s, ret, INK_STRONG, safe);
+    screen_paint_foreign(s, ret, INK_STRONG, words);
     sb_add_char(ret, '\n');
     for (size_t i = 0; i < y->n_nodes; i++)
         if (y->nodes[i].gives)

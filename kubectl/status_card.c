@@ -7,9 +7,26 @@
 
 #include "base/xalloc.h"
 
+#include "kubectl/safe_text.h"
 #include "partition/mig_part.h"
+#include "partition/model.h"
 #include "partition/vendor.h"
 #include "service/conditions.h"
+
+struct mig_table *status_card_table(const struct device_status *st, const struct device_card *card)
+{
+    const struct device_model *m = card->model ? device_status_model(st, card->model) : NULL;
+    auto_free struct mig_table *t = xmalloc(sizeof(*t));
+    if (!m || !m->n_mig_profiles || model_to_table(m, t, NULL) < 0)
+        return NULL;
+    return TAKE(t);
+}
+
+char *status_card_title(const char *vendor, int64_t index)
+{
+    auto_free char *title = xasprintf("%s GPU %lld", vendor_title(vendor), (long long)index);
+    return safe_text(title);
+}
 
 static void copy(char *to, size_t bytes, const char *from)
 {

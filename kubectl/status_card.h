@@ -11,7 +11,12 @@
  * slice a part of a GPU instance begins.
  */
 
-/* table: of the card's model, from the same status; NULL: no MIG. *ret is overwritten; free it with
- * gpu_card_done. */
+/* The table of the partitions that the card's model can have. Caller frees. NULL: it has no MIG, or
+ * the table cannot be read. */
+struct mig_table *status_card_table(const struct device_status *st, const struct device_card *card);
+/* The card's name for a person, safe for a terminal: "NVIDIA GPU 0". Caller frees. */
+char *status_card_title(const char *vendor, int64_t index);
+
+/* Reads the card. table: status_card_table. *ret is overwritten; free it with gpu_card_done. */
 void status_card_read(const struct device_card *from, const struct mig_table *table,
                       struct gpu_card *ret);

@@ -8,7 +8,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 
-/* What the cards of a node do now, out of its agent's page of telemetry (docs/gpu-metrics.md). Pure. */
+/* The use of a node's cards now, from its agent's page of telemetry (docs/gpu-metrics.md). Pure. */
 
 /* More than any node has, of each kind. */
 enum { TOP_MAX_CARDS = 256, TOP_MAX_PARTS = 64, TOP_MAX_USERS = 1024 };

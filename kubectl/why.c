@@ -10,7 +10,7 @@
 /* Questions to the planner. */
 enum { MAX_PLANS = 100000 };
 
-/* --- What is read --- */
+/* --- Nodes and pods --- */
 
 void why_add_node(struct why *y, const struct pod_wish *wish, const json_t *node)
 {
@@ -44,7 +44,7 @@ void why_add_pod(struct why *y, const json_t *pod)
     const char *ns = JX_STR_AT(pod, "metadata", "namespace");
     const char *name = JX_STR_AT(pod, "metadata", "name");
     struct why_node *n = node_of(y, JX_STR_AT(pod, "spec", "nodeName"));
-    auto_pod_wish struct pod_wish wish = {0};
+    struct pod_wish wish;
     if (!n || has_ended(pod))
         return;
     pod_wish_read(pod, &wish);

@@ -7,8 +7,8 @@
 #include "kubectl/slot_ask.h"
 
 /*
- * Why a pod gets none of one resource: node by node what is offered, what others have of it, and
- * what keeps the pod away. Filled as the cluster is read, object by object; then told. Pure.
+ * The reasons why a pod gets none of one resource: of each node what it offers, what other pods
+ * have of that, and what keeps the pod away. Filled object by object as the cluster is read. Pure.
  */
 
 struct why_node {
@@ -35,8 +35,8 @@ struct why {
 /* Borrows all. slots: what the pod says of its slices; used where the resource is their slots. */
 void why_init(struct why *y, const char *resource, int64_t count, const struct slot_ask *slots);
 
-/* First the nodes, then the pods, then the Devices. A pod counts on the node that it is bound to,
- * until it has ended. */
+/* Add the objects: first the nodes, then the pods, then the Devices. A pod counts on the node that
+ * it is bound to, until it has ended. */
 void why_add_node(struct why *y, const struct pod_wish *wish, const json_t *node);
 void why_add_pod(struct why *y, const json_t *pod);
 /* spec NULL: it cannot be read. */
@@ -46,7 +46,7 @@ void why_add_device(struct why *y, const char *node, const struct device_status 
 bool why_node_has_room(const struct why *y, const struct why_node *n);
 /* True when a node that the pod may have has enough of it. */
 bool why_has_room(const struct why *y);
-/* Appends it for a person. */
+/* Appends the reasons for a person. */
 void why_text(const struct why *y, const struct screen *s, struct sb *ret);
 /* The same as a document. New reference. */
 json_t *why_json(const struct why *y);

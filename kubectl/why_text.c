@@ -31,14 +31,12 @@ static char *verdict(const struct why *y)
     if (!why_has_room(y))
         return xasprintf("No node that the pod may have has %lld free of %s.", (long long)y->count,
                          y->resource);
-    return xasprintf("%s is free: something else keeps the pod.", y->resource);
+    return xasprintf("%s is free: something other than GPUs keeps the pod waiting.", y->resource);
 }
 
 static void add_node(const struct why_node *n, const struct screen *s, struct sb *b)
 {
     auto_free char *name = safe_text(n->name);
-    auto_free char *refusal = safe_text(n->refusal);
-    auto_free char *misfit = safe_text(n->misfit);
     sb_addf(b, "  %s  ", name);
     if (n->offered)
         sb_addf(b, "offers %lld, %lld free", (long long)n->offered,
@@ -47,11 +45,11 @@ static void add_node(const struct why_node *n, const struct screen *s, struct sb
         sb_add(b, "offers none");
     if (n->misfit) {
         sb_add(b, "; ");
-        screen_paint(s, b, INK_BUSY, misfit);
+        screen_paint_foreign(s, b, INK_BUSY, n->misfit);
     }
     if (n->refusal) {
         sb_add(b, "; ");
-        screen_paint(s, b, INK_BAD, refusal);
+        screen_paint_foreign(s, b, INK_BAD, n->refusal);
     }
     sb_add_char(b, '\n');
     struct word_list l = {.out = b, .screen = s, .heading = "    held by  ", .ink = INK_BUSY};
@@ -91,10 +89,10 @@ static void add_layout(const struct card_fix *c, const struct screen *s, struct 
 static void add_no_fix(const struct why *y, struct sb *b)
 {
     if (y->count == 1)
-        sb_add(b, "No change of one card's layout gives it one");
+        sb_add(b, "No new layout of a single card gives the pod one");
     else
-        sb_addf(b, "No change of one node's cards gives it all %lld", (long long)y->count);
-    sb_add(b, " without a pod that has to go");
+        sb_addf(b, "No new layouts of one node's cards give the pod all %lld", (long long)y->count);
+    sb_add(b, " while all other pods stay");
     sb_add(b, y->effort.cut ? ", among those that were looked at: there are more.\n" : ".\n");
 }
 
@@ -123,8 +121,7 @@ static void add_fix(const struct why *y, const struct screen *s, struct sb *b)
 void why_text(const struct why *y, const struct screen *s, struct sb *ret)
 {
     auto_free char *words = verdict(y);
-    auto_free char *safe = safe_text(words);
-    screen_paint(s, ret, INK_STRONG, safe);
+    screen_paint_foreign(s, ret, INK_STRONG, words);
     sb_add_char(ret, '\n');
     for (size_t i = 0; i < y->n_nodes; i++)
         if (y->nodes[i].offered || !y->nodes[i].refusal)

@@ -8,20 +8,20 @@
 #include "service/metrics.h"
 
 /*
- * How long the nodes' hardware takes to become what was ordered: the histogram
- * cleave_controller_wish_seconds. Counted from the order (Device.spec) for which the hardware has
- * to change to the status that shows it done. An order that replaces one under way goes on with its
- * time. Only the leader orders, so only it counts; of changes that another process ordered nothing
- * is measured. Some 100 bytes for each node in change. Any thread; one mutex.
+ * The time that the nodes' hardware takes to become what was ordered: the histogram
+ * cleave_controller_wish_seconds. It runs from an order (Device.spec) that changes the hardware to
+ * the status that shows the change done. An order that replaces one under way goes on with its
+ * time. Only the leader orders, so only the leader measures, and nothing of changes that another
+ * process ordered. Some 100 bytes for each node in change. Any thread; one mutex.
  */
 struct wishes;
 
 /* Registers the histogram with m, which is borrowed; NULL: nothing is measured. */
 struct wishes *wishes_new(struct metrics *m);
-/* The spec has been ordered; v: the node as it was before. */
+/* Begins the time of a node whose spec was ordered; v: the node as it was before. */
 void wishes_ordered(struct wishes *w, const struct clock *clk, const struct node_view *v,
                     const char *node, const struct device_spec *spec);
-/* Looks whether the node's order is done. A node without a Device has none. */
+/* Ends the time of a node whose order is done. A node without a Device has no order. */
 void wishes_note(struct wishes *w, const struct clock *clk, const struct node_view *v,
                  const char *node);
 /* NULL allowed; returns NULL. */

@@ -15,5 +15,6 @@ const struct kc_resource resource_pods = {"", "v1", "pods", "Pod", true};
 const struct kc_resource resource_crds = {"apiextensions.k8s.io", "v1", "customresourcedefinitions",
                                           "CustomResourceDefinition", false};
 const struct kc_resource resource_leases = {"coordination.k8s.io", "v1", "leases", "Lease", true};
+const struct kc_resource resource_deployments = {"apps", "v1", "deployments", "Deployment", true};
 const struct kc_resource resource_koordinator_devices = {KOORDINATOR_GROUP, KOORDINATOR_VERSION,
                                                          "devices", "Device", false};

@@ -13,4 +13,5 @@ extern const struct kc_resource resource_nodes;
 extern const struct kc_resource resource_pods;
 extern const struct kc_resource resource_crds;
 extern const struct kc_resource resource_leases;
+extern const struct kc_resource resource_deployments;
 extern const struct kc_resource resource_koordinator_devices;

@@ -146,15 +146,15 @@ static const struct run_flags defaults = {
 #define TELEMETRY_INTERVAL_HELP                                                                    \
     "seconds between two readings of what the cards measure, for the page /metrics/telemetry; "    \
     "0: off"
-#define TELEMETRY_COUNTERS_HELP                                                                     \
-    "dcgm-exporter's file of counters: what the page has; absent: dcgm-exporter's default and the " \
-    "profiling fields"
-#define TELEMETRY_LABELS_HELP                                                                         \
-    "the spelling of labels: dcgm-exporter's releases' up to 4.8 (old), later ones' (new), and with " \
+#define TELEMETRY_COUNTERS_HELP                                                                    \
+    "file of counters, as dcgm-exporter has it: the metrics of /metrics/telemetry; absent: "       \
+    "dcgm-exporter's default list and the profiling fields"
+#define TELEMETRY_LABELS_HELP                                                                      \
+    "spelling of labels: as dcgm-exporter's releases up to 4.8 (old), later ones (new), or its "   \
     "--use-old-namespace (oldest)"
 #define HAMI_METRICS_HELP                                                                          \
-    "the metrics of HAMi's monitor on /metrics/telemetry as well, under their names since HAMi "   \
-    "2.10, those before, or both"
+    "metrics of HAMi's monitor on /metrics/telemetry as well, under their names since HAMi 2.10 "  \
+    "(current), the earlier ones (legacy), or both"
 #define TELEMETRY_OPTIONS(f, texts)                                                                \
     {.name = "telemetry-interval",                                                                 \
      .value = "N",                                                                                 \

@@ -7,7 +7,8 @@
 /* The page of telemetry, as `cleave-agent run` has it by its flags (docs/gpu-metrics.md). */
 #define TELEMETRY_PATH "/metrics/telemetry"
 
-/* Stays at its address while there is a sampler, which borrows the counters. */
+/* The telemetry of a process. It stays at its address while there is a sampler, which borrows the
+ * counters. */
 struct telemetry {
     struct counter_list counters; /* freed by counter_list_done, after the sampler */
     struct sampler *sampler;      /* NULL: off */

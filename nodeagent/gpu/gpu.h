@@ -264,15 +264,16 @@ struct gpu_ops {
      * GPU_CGROUP_NOT_FOUND: there is no such cgroup, or it lacks the kernel's controller. */
     int (*limit_set)(struct gpu *g, const char *uuid, const char *cgroup, uint64_t hard_bytes,
                      struct err *e);
-    /* Asks for the limit that counts for a cgroup, which may be one that was set further up. Errors as
-     * limit_set; the first also where no limit was ever set. */
+    /* Asks for the limit that counts for a cgroup, which may be one that was set further up. Errors
+     * as limit_set; the first also where no limit was ever set. */
     int (*limit_get)(struct gpu *g, const char *uuid, const char *cgroup, struct gpu_limit *ret,
                      struct err *e);
     /* Reads what a card measures of itself (nodeagent/gpu/telemetry.h), at any time beside other
-     * verbs: it takes no card in hand and waits for nothing. A value that is not in the set `wanted`
-     * may be left out: NAN. Means are those since the measure before. ERR_NOT_FOUND: no reading showed this card. ERR_UNAVAILABLE: also while the driver's
-     * session is not open or cards are reset, for a card that was not read in this session, and
-     * while another thread measures the card, whose call may not return. */
+     * verbs: it takes no card in hand and waits for nothing. A value that is not in the set
+     * `wanted` may be left out: NAN. Means are those since the measure before. ERR_NOT_FOUND: no
+     * reading showed this card. ERR_UNAVAILABLE: also while the driver's session is not open or
+     * cards are reset, for a card that was not read in this session, and while another thread
+     * measures the card, whose call may not return. */
     int (*measure)(struct gpu *g, const char *uuid, uint64_t wanted, struct telemetry_card *ret,
                    struct err *e);
     struct gpu *(*free)(struct gpu *g);

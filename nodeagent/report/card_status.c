@@ -17,15 +17,13 @@
 #include "nodeagent/offer/sharing.h"
 #include "service/conditions.h"
 
-enum { MAX_CONSUMERS = 64 };
-
 /* XPUSH writes the count. NOLINTBEGIN(readability-non-const-parameter) */
 static void add_consumer(const struct card_view *v, unsigned i, struct device_consumer **list,
                          size_t *n)
 {
     const struct gpu_user *p = &v->card.users[i];
-    assert(i < v->card.n_users && *n <= MAX_CONSUMERS);
-    if (*n == MAX_CONSUMERS || p->is_pod)
+    assert(i < v->card.n_users && *n <= DEVICE_MAX_CONSUMERS);
+    if (*n == DEVICE_MAX_CONSUMERS || p->is_pod)
         return;
     struct device_consumer *c = XPUSH(*list, *n);
     c->pid = p->pid;
@@ -41,7 +39,7 @@ static bool add_holders_of(const struct node_state *s, const char *id,
     const struct holder *h;
     if (!s->holders)
         return false;
-    for (size_t i = 0; (h = holders_get(s->holders, id, i)) && *n < MAX_CONSUMERS; i++) {
+    for (size_t i = 0; (h = holders_get(s->holders, id, i)) && *n < DEVICE_MAX_CONSUMERS; i++) {
         struct device_consumer *c = XPUSH(*list, *n);
         c->namespace = xstrdup(h->ns);
         c->name = xstrdup(h->pod);

@@ -8,6 +8,7 @@
 #include "base/xalloc.h"
 
 #include "api/kinds.h"
+#include "nodeagent/mode/card_mode.h"
 #include "nodeagent/offer/plugin_config.h"
 #include "nodeagent/offer/sharing.h"
 #include "nodeagent/report/card_status.h"
@@ -214,6 +215,29 @@ static void build_links(const struct node_state *s, size_t at, struct device_car
             *XPUSH(to->linked_with, to->n_linked_with) = s->cards[i].card.index;
 }
 
+/* How many containers the kubelet may give the card, or its part p, at a time. 0: one, or it is not
+ * offered. */
+static int64_t replicas_of(const struct device_table *t, const struct gpu_card *card,
+                           const struct card_part *p)
+{
+    char id[DEVICE_ID_BYTES];
+    const struct table_device *d = device_table_device(t, device_id(card, p, id));
+    static_assert(PLUGIN_CONFIG_MAX_REPLICAS <= DEVICE_MAX_REPLICAS, "the schema's bound");
+    return d && d->replicas > 1 ? d->replicas : 0;
+}
+
+/* The card's parts come first among the partitions, in their order. */
+static void build_replicas(const struct node_offer *o, const struct gpu_card *card,
+                           struct device_card *to)
+{
+    assert(to->n_partitions >= card_parts(card));
+    to->replicas = replicas_of(&o->table, card, /* p= */ NULL);
+    for (unsigned i = 0; i < card_parts(card); i++) {
+        const struct card_part p = card_part_at(card, i);
+        to->partitions[i].replicas = replicas_of(&o->table, card, &p);
+    }
+}
+
 /* A card that has not been readable since start-up is shown as last published, or not at all. It
  * must not appear as an idle whole card. */
 static bool is_known(const struct gpu_card *card, const struct device_status *prev)
@@ -233,6 +257,8 @@ static void build_cards(const struct node_state *s, const struct node_offer *o,
         card_status_build(s, &s->cards[i], o->plans[i],
                           prev ? device_status_card(prev, card->uuid) : NULL, now_ms, to);
         build_links(s, i, to);
+        if (!card->unread)
+            build_replicas(o, card, to);
     }
 }
 

@@ -34,7 +34,8 @@ static size_t list_holders(const struct telemetry_place *p, struct attributed *r
     return n;
 }
 
-/* Adds up the processes of each. False: there are processes, and of none the value is reported. */
+/* Adds the value of each process to the part of its pod. False: there are processes, and the driver
+ * reports the value of none of them. */
 static bool add_processes(const struct telemetry_place *p, enum telemetry_value v, double factor,
                           const struct attribution_reading *r, struct attributed *parts, size_t n)
 {

@@ -6,9 +6,10 @@
 #include "nodeagent/telemetry/telemetry_node.h"
 
 /*
- * Attribution gives a value to the holder of its place: all of it where one container has the place
- * alone. Where several share it, the use of processors and of memory is split by processes, each of
- * which belongs to the pod of its cgroup; other values have no holder there. Pure.
+ * Attribution gives a value to the holder of its place. Where one container has the place alone,
+ * all of the value is its own. Where several share the place, the use of processors and of memory
+ * is split by processes, each of which belongs to the pod of its cgroup; other values have no
+ * holder there. Pure.
  */
 
 /* A part of a value. */
@@ -23,8 +24,8 @@ struct attribution_reading {
     const struct consumer *pods; /* one for each process; pod_uid "": it is in no pod */
 };
 
-/* Splits a value of this place, in any unit, into parts that add up to it: one for each holder whose
- * uid is known, and the rest, which has no holder, as the last. A process's value times `factor` is
+/* Splits a value of this place, in any unit, into parts that add up to it: one for each holder
+ * whose uid is known, and last the rest, which has no holder. A process's value times `factor` is
  * in the unit of `whole`. Where processes have more than the place, as between two samples, each
  * part is reduced. ret has room for n_holders + 1. Returns the number of parts; 0: whole is
  * negative, or no finite number. */

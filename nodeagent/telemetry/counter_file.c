@@ -128,7 +128,7 @@ static int read_fields(struct cursor *c, struct fields *ret, struct err *e)
     return 0;
 }
 
-/* --- What it says --- */
+/* --- The meaning of a line --- */
 
 static void note(struct counter_list *l, const struct cursor *c, const char *name, const char *why)
 {

@@ -10,8 +10,8 @@
 #include "nodeagent/telemetry/dcgm_fields.h"
 
 /*
- * The list of the metrics that the page of telemetry has, from dcgm-exporter's file of counters or
- * built in.
+ * The list of the metrics that the page of telemetry has: built in, or from a file as dcgm-exporter
+ * has it.
  * A line of the file is a field, its type (gauge, counter or label) and a text, with commas between
  * (CSV; a text with commas stands in quotes). Blank lines and those that begin with # are comments.
  * Source: github.com/NVIDIA/dcgm-exporter, etc/default-counters.csv and
@@ -49,8 +49,8 @@ struct counter_list {
 void counter_list_add(struct counter_list *l, const struct dcgm_field *f);
 /* The built-in list. */
 void counter_list_default(struct counter_list *ret);
-/* Reads the text of a file. Fields that are not measured here, and those that stand there twice, are
- * passed over with a notice each. ERR_INVALID names the line; ERR_TOO_LARGE. */
+/* Reads the text of a file. A field that is not measured here, or stands there twice, is passed
+ * over with a notice. ERR_INVALID names the line; ERR_TOO_LARGE. */
 int counter_list_parse(const char *text, size_t len, struct counter_list *ret,
                        struct err *e) MUST_CHECK;
 /* Reads a file. Errors name it; those of file_read, too. */

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/xalloc.h"
 
@@ -24,11 +23,6 @@ static const struct spelling spellings[] = {
 
 /* --- Labels --- */
 
-static bool is_nvidia(const struct telemetry_node_card *c)
-{
-    return strcmp(c->vendor, "nvidia") == 0;
-}
-
 static void add_number(struct sb *out, const char *name, const char *before, unsigned n)
 {
     sb_addf(out, ",%s=\"%s%u\"", name, before, n);
@@ -43,17 +37,17 @@ static char *place_labels(const struct dcgm_page *p, const struct telemetry_node
     sb_addf(&b, "gpu=\"%u\"", c->index);
     page_text_label(&b, s->uuid, c->uuid);
     page_text_label(&b, "pci_bus_id", c->pci_bus_id);
-    if (is_nvidia(c) && c->minor != UINT32_MAX)
+    if (telemetry_node_card_is_nvidia(c) && c->minor != UINT32_MAX)
         add_number(&b, "device", "nvidia", c->minor);
     page_text_label(&b, "modelName", c->model);
-    if (!is_nvidia(c))
+    if (!telemetry_node_card_is_nvidia(c))
         page_text_label(&b, "vendor", c->vendor);
     if (place->gi_id >= 0) {
         page_text_label(&b, "GPU_I_PROFILE", place->profile);
         add_number(&b, "GPU_I_ID", "", (unsigned)place->gi_id);
     }
     page_text_label(&b, s->host, p->host);
-    if (is_nvidia(c) && p->counters->has_driver_version)
+    if (telemetry_node_card_is_nvidia(c) && p->counters->has_driver_version)
         page_text_label(&b, DCGM_DRIVER_VERSION, c->driver);
     return sb_take(&b);
 }
@@ -81,7 +75,8 @@ struct writer {
 static void add_xid(double xid, struct sb *out)
 {
     auto_free char *code = xasprintf("%.0f", xid);
-    const char *words = xid > 0 ? xid_words((uint64_t)xid) : "No Error";
+    uint64_t number = xid < UINT32_MAX ? (uint64_t)xid : UINT32_MAX; /* a driver may say any */
+    const char *words = number ? xid_words(number) : "No Error";
     page_text_label(out, "err_code", code);
     page_text_label(out, "err_msg", *words ? words : "Unknown Error");
 }
@@ -154,7 +149,7 @@ static void add_counter(struct writer *w, const struct counter *c, bool of_nvidi
     for (size_t i = 0; i < w->page->node->n; i++) {
         const struct telemetry_node_card *card = &w->page->node->cards[i];
         const struct attribution_reading *r = &w->page->readings[i];
-        bool shows = r->card && is_nvidia(card) == of_nvidia;
+        bool shows = r->card && telemetry_node_card_is_nvidia(card) == of_nvidia;
         bool split = shows && is_of_instances(c->field, r->card, card);
         for (size_t k = 0; k < card->n_places; k++, label++)
             if (shows && !(split && k == 0))

@@ -8,12 +8,13 @@
 #include "nodeagent/telemetry/counter_file.h"
 
 /*
- * The page of telemetry: the newest readings of the cards in Prometheus' text format, NVIDIA's under the
- * names and labels of dcgm-exporter (github.com/NVIDIA/dcgm-exporter,
- * internal/pkg/rendermetrics/render_metrics.go and internal/pkg/transformation/const.go). Pure.
+ * The page of telemetry: the newest readings of the cards in Prometheus' text format. NVIDIA's
+ * cards have the names and labels of dcgm-exporter (github.com/NVIDIA/dcgm-exporter,
+ * internal/pkg/rendermetrics/render_metrics.go and internal/pkg/transformation/const.go), others
+ * those of neutral_fields.h. Pure.
  */
 
-/* How labels are spelled. */
+/* The spelling of labels. */
 enum dcgm_labels {
     DCGM_LABELS_OLD,    /* Hostname: releases up to 4.5.3-4.8.2 */
     DCGM_LABELS_NEW,    /* hostname: since May 2026 */

@@ -9,7 +9,7 @@
 
 #include "nodeagent/gpu/gpu.h"
 
-/* How old a card's values on the page of telemetry are. Pure. */
+/* The age of a card's values on the page of telemetry. Pure. */
 struct freshness {
     unsigned index;
     char uuid[GPU_UUID_BYTES];

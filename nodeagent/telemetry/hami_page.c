@@ -89,14 +89,14 @@ static const struct card_family {
 
 static bool shows(const struct dcgm_page *p, size_t i)
 {
-    return strcmp(p->node->cards[i].vendor, "nvidia") == 0 && p->readings[i].card;
+    return telemetry_node_card_is_nvidia(&p->node->cards[i]) && p->readings[i].card;
 }
 
 static void write_card(const struct hami_writer *w, const struct card_family *f, size_t i)
 {
     const struct telemetry_node_card *c = &w->page->node->cards[i];
     double value = f->value(&w->page->readings[i].card->values);
-    if (!isfinite(value))
+    if (!isfinite(value) || value < 0)
         return;
     auto_free char *type = xasprintf("NVIDIA-%s", c->model);
     begin(w, f->names[w->names]);

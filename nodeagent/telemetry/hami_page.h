@@ -4,9 +4,9 @@
 #include "nodeagent/telemetry/dcgm_page.h"
 
 /*
- * The metrics of HAMi's monitor on a node (cmd/vGPUmonitor/metrics.go, v2.10), told of the same
- * readings, so that dashboards and alerts of people who had HAMi go on. docs/gpu-metrics.md has what
- * is not there, and the differences. Pure.
+ * The metrics of HAMi's monitor on a node (cmd/vGPUmonitor/metrics.go, v2.10), from the same
+ * readings as the page, so that dashboards and alerts of people who had HAMi go on.
+ * docs/gpu-metrics.md says what is left out, and what differs. Pure.
  */
 
 /* Appends the families of p->hami: NVIDIA's cards, and the containers' shares of them. */

@@ -28,6 +28,13 @@ void page_text_label(struct sb *out, const char *name, const char *value)
     sb_add_char(out, '"');
 }
 
+void page_text_card(struct sb *out, const char *name, unsigned index, const char *uuid)
+{
+    sb_addf(out, "%s{gpu=\"%u\"", name, index);
+    page_text_label(out, "UUID", uuid);
+    sb_add_char(out, '}');
+}
+
 void page_text_value(struct sb *out, double value)
 {
     if (value < MAX_WHOLE && value == (double)(int64_t)value)

@@ -13,6 +13,7 @@
 
 #include "nodeagent/telemetry/hami_page.h"
 #include "nodeagent/telemetry/neutral_fields.h"
+#include "nodeagent/telemetry/page_text.h"
 #include "nodeagent/telemetry/samples.h"
 
 /* An answer's bound (service/http_channel.h), without room for what is added at each scrape. */
@@ -24,8 +25,8 @@
 #define US_OF_S  INT64_C(1000000)
 
 enum {
-    MAX_THREADS = 4, /* the one that reads, and those that hang in a call */
-    HANG_ROUNDS = 2, /* so many intervals in a call are a hang */
+    MAX_THREADS = 4, /* the one that reads, and three that hang in a call */
+    HANG_ROUNDS = 2, /* a call that lasts for so many intervals hangs */
 };
 
 struct sampler_thread {
@@ -48,7 +49,7 @@ struct sampler {
     bool has_next, stops;
     char *text; /* the page; NULL: none yet */
     size_t len;
-    bool left_out; /* pods are, for want of room */
+    bool left_out; /* the page has no room for the pods of shared cards */
     struct freshness *fresh;
     size_t n_fresh;
     struct sampler_thread threads[MAX_THREADS];
@@ -124,7 +125,7 @@ static void begin_call(struct sampler *s)
     s->call_us = real_mono_us();
 }
 
-/* False: the turn was lost meanwhile, or it stops. */
+/* False: the turn was lost meanwhile, or the sampler stops. */
 static bool end_call(struct sampler *s, unsigned turn)
 {
     HOLD(&s->mu);
@@ -162,8 +163,8 @@ static void write_page(struct sampler *s, bool without_pods, struct sb *out)
     samples_write(&s->samples, how, out);
 }
 
-/* Where the page has no room for all pods of shared cards, none is on it: sums over a part of them
- * would be wrong. */
+/* Writes the page anew. Where it has no room for all pods of shared cards, none is on it: sums over
+ * a part of them would be wrong. */
 static void publish(struct sampler *s)
 {
     auto_sb struct sb page = SB_INIT(MAX_PAGE_BYTES - MAX_STALE_BYTES);
@@ -204,12 +205,12 @@ void sampler_round(struct sampler *s)
 
 static void add_left_out(bool left_out, struct sb *out)
 {
-    sb_addf(out,
-            "# HELP cleave_agent_telemetry_pods_left_out 1 while the pods of shared cards are left "
-            "out, since the page has no room for them.\n"
-            "# TYPE cleave_agent_telemetry_pods_left_out gauge\n"
-            "cleave_agent_telemetry_pods_left_out %d\n",
-            left_out);
+    static const char name[] = "cleave_agent_telemetry_pods_left_out";
+    page_text_head(
+        out, name,
+        "1 while the pods of shared cards are left out, since the page has no room for them.",
+        /* is_counter= */ false);
+    sb_addf(out, "%s %d\n", name, left_out);
 }
 
 int sampler_page(void *arg, struct sb *body)
@@ -231,7 +232,8 @@ static struct timespec timespec_of(int64_t mono_us)
     return (struct timespec){.tv_sec = mono_us / US_OF_S, .tv_nsec = mono_us % US_OF_S * NS_OF_US};
 }
 
-/* Waits for the next round: until then, or until the first news of the node. False: it stops. */
+/* Waits for the next round: until at_us, or until the node's cards are shown for the first time.
+ * False: the sampler stops. */
 static bool await_round(struct sampler *s, int64_t at_us)
 {
     const struct timespec until = timespec_of(at_us);
@@ -306,8 +308,9 @@ static bool hangs(const struct sampler *s, int64_t now_us)
     return s->in_call && now_us - s->call_us >= hang_us(s);
 }
 
-/* When the call that is under way would hang; none that begins later does so before the time that is
- * given without one. */
+/* The time at which the watchdog looks next: when the call that is under way will have lasted for
+ * so long that it hangs. Without such a call it is after as long: one that begins now hangs no
+ * earlier. */
 static int64_t next_look_us(const struct sampler *s, int64_t now_us)
 {
     return (s->in_call && !hangs(s, now_us) ? s->call_us : now_us) + hang_us(s);
@@ -355,7 +358,7 @@ static bool have_ended(const struct sampler *s)
     return true;
 }
 
-/* False: they did not end in time. */
+/* False: a thread did not end in time. */
 static bool stop(struct sampler *s, int64_t grace_ms)
 {
     const struct timespec until = timespec_of(real_mono_us() + grace_ms * US_OF_MS);

@@ -93,7 +93,7 @@ void samples_note(struct samples *s, size_t at, const struct telemetry_card *car
 
 /* --- The page --- */
 
-/* The use of processes that are left out is on the page without a pod. */
+/* Appends how many processes of each card are left out: the page has their use without a pod. */
 static void write_left_out(const struct samples *s, struct sb *out)
 {
     static const char name[] = "cleave_agent_telemetry_processes_left_out";
@@ -107,9 +107,7 @@ static void write_left_out(const struct samples *s, struct sb *out)
                 "Processes of this card that the page does not tell apart, as they are too many.",
                 /* is_counter= */ false);
         is_headed = true;
-        sb_addf(out, "%s{gpu=\"%u\"", name, s->node.cards[i].index);
-        page_text_label(out, "UUID", s->node.cards[i].uuid);
-        sb_add_char(out, '}');
+        page_text_card(out, name, s->node.cards[i].index, s->node.cards[i].uuid);
         page_text_value(out, s->items[i].card.n_left_out);
     }
 }

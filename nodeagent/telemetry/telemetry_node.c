@@ -15,6 +15,11 @@
 #include "nodeagent/offer/node_state.h"
 #include "nodeagent/offer/shares.h"
 
+bool telemetry_node_card_is_nvidia(const struct telemetry_node_card *c)
+{
+    return strcmp(c->vendor, "nvidia") == 0;
+}
+
 static void holder_free(struct telemetry_holder *h)
 {
     free(h->ns);
@@ -84,7 +89,7 @@ static struct telemetry_place *place_of(struct telemetry_node_card *c, int gi_id
 
 /* --- Holders --- */
 
-/* A device of the kubelet, and where it is. */
+/* A device of the kubelet, and its place. */
 struct device_place {
     char id[DEVICE_ID_BYTES];
     size_t card;
@@ -215,7 +220,7 @@ static int by_name(const void *a, const void *b)
     return order ? order : strcmp(x->container, y->container);
 }
 
-/* Joins the same container's entries, or those of the same pod. */
+/* Joins the entries of each container, or of each pod. */
 static void join_holders(struct telemetry_place *p, bool by_pod)
 {
     size_t n = 0;
@@ -240,7 +245,8 @@ static void join_holders(struct telemetry_place *p, bool by_pod)
     p->n_holders = n;
 }
 
-/* A place that several pods have is shared, however they came by it; what is one pod's is its own. */
+/* A place that several pods have is shared, by whatever way; a place of one pod is the pod's
+ * own. */
 static void finish(struct telemetry_place *p)
 {
     join_holders(p, /* by_pod= */ p->is_shared);

@@ -9,8 +9,8 @@
 #include "nodeagent/gpu/gpu.h"
 
 /*
- * A node's cards as the page of telemetry names them: their labels, their GPU instances, and which
- * containers have them. A copy for the sampler's thread; owned: telemetry_node_done.
+ * A node's cards as the page of telemetry names them: their labels, their GPU instances, and the
+ * containers that have them. A copy for the sampler's thread; owned: telemetry_node_done.
  */
 struct node_state;
 struct checkpoint;
@@ -18,8 +18,8 @@ struct checkpoint;
 /* A container that has a card, a GPU instance, or a share of one of them. */
 struct telemetry_holder {
     char *ns, *pod;
-    char *container; /* "": the pod has several there, and a process does not tell which it is of */
-    char *uid;       /* the pod's; NULL: not known, so its processes are not known either */
+    char *container;      /* "": the pod has several there, and a cgroup names only the pod */
+    char *uid;            /* the pod's; NULL: not known, so its processes are not known either */
     uint64_t share_bytes; /* memory of its shares of a card; 0: it has none */
 };
 
@@ -47,8 +47,11 @@ struct telemetry_node {
     size_t n;
 };
 
-/* Cards without a UUID are left out. checkpoint: the kubelet's, which has the uids of pods; NULL: not
- * known. Pure; copies. */
+/* True for the cards that have DCGM's and HAMi's names: those of NVIDIA. */
+bool telemetry_node_card_is_nvidia(const struct telemetry_node_card *c);
+
+/* Builds the copy; cards without a UUID are left out. checkpoint: the kubelet's, which has the uids
+ * of pods; NULL: not known. Pure. */
 void telemetry_node_build(const struct node_state *s, const struct checkpoint *checkpoint,
                           struct telemetry_node *ret);
 void telemetry_node_done(struct telemetry_node *n);

@@ -14,16 +14,32 @@
 
 static void add_grant(struct card_use *u, const char *ns, const char *profile)
 {
-    auto_free char *text = xasprintf("%s/%s", ns, profile);
-    struct profile_count *g = NULL;
-    for (size_t i = 0; i < u->n_grants && !g; i++)
-        if (strcmp(u->grants[i].profile, text) == 0)
-            g = &u->grants[i];
-    if (!g) {
-        g = XPUSH(u->grants, u->n_grants);
-        g->profile = TAKE(text);
+    *XPUSH(u->grants, u->n_grants) =
+        (struct profile_count){.profile = xasprintf("%s/%s", ns, profile), .count = 1};
+}
+
+static int by_profile(const void *a, const void *b)
+{
+    return strcmp(((const struct profile_count *)a)->profile,
+                  ((const struct profile_count *)b)->profile);
+}
+
+/* Joins those of the same text: sorted, as an agent may report thousands that differ. */
+static void join_grants(struct card_use *u)
+{
+    size_t n = 0;
+    if (u->n_grants)
+        qsort(u->grants, u->n_grants, sizeof(*u->grants), by_profile);
+    for (size_t i = 0; i < u->n_grants; i++) {
+        struct profile_count *g = &u->grants[i];
+        if (n && by_profile(&u->grants[n - 1], g) == 0) {
+            u->grants[n - 1].count++;
+            free(g->profile);
+        } else {
+            u->grants[n++] = *g;
+        }
     }
-    g->count++;
+    u->n_grants = n;
 }
 
 static bool is_pod(const struct device_consumer *c)
@@ -75,6 +91,7 @@ static void read_grants(const struct device_card *c, struct card_use *u)
         if (p->in_use)
             add_consumers(u, p->profile ? p->profile : "", p->in_use_by, p->n_in_use_by);
     }
+    join_grants(u);
 }
 
 /* --- What is left --- */

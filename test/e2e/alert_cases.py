@@ -17,7 +17,9 @@ class Case(NamedTuple):
 
 
 HELD = {"node": "n1", "instance": "10.0.0.1:8080"}
-NODE = '{node="n1",instance="10.0.0.1:8080"}'
+IN_NODE = 'node="n1",instance="10.0.0.1:8080"'
+OTHER_NODE = 'node="n2",instance="10.0.0.2:8080"'
+NODE = f"{{{IN_NODE}}}"
 CARD = {**HELD, "Hostname": "n1", "gpu": "0", "UUID": "GPU-1"}
 CARD_TEXT = '{node="n1",instance="10.0.0.1:8080",Hostname="n1",gpu="0",UUID="GPU-1"}'
 POD = '{instance="10.0.0.1:8080",gpu="GPU-1",namespace="a",pod="web",container="c",reason="ShareOverLimit"}'
@@ -32,6 +34,12 @@ def memory(card, free, largest):
         f"cleave_controller_memory_free_bytes{MODEL}": f"{free}x180",
         f"cleave_controller_largest_free_bytes{MODEL}": f"{largest}x180",
     }
+
+
+def pages(agent, telemetry=None, of=IN_NODE):
+    """Whether the two pages of an agent are scraped; telemetry=None: nobody scrapes the second one."""
+    found = {f'up{{job="cleave-agent-metrics",{of}}}': agent}
+    return {**found, f'up{{job="cleave-telemetry",{of}}}': telemetry} if telemetry else found
 
 
 def replicas(name, first, second, labels=""):
@@ -101,6 +109,28 @@ CASES = [
     Case("CleaveAgentNotServing", replicas("cleave_controller_devices_unserved", 0, 0), "6m"),
     Case("CleaveLibraryStuck", {f"cleave_agent_library_stuck{NODE}": "0x5 1x1 0x2"}, "8m", "a call into the library of the driver does not return on n1", HELD),
     Case("CleaveLibraryStuck", {f"cleave_agent_library_stuck{NODE}": "1x1 0x30"}, "20m"),
+    Case(
+        "CleaveTelemetryDown",
+        pages(agent="1x30", telemetry="1x5 0x20"),
+        "20m",
+        "the agent of n1 is scraped, but what its cards measure is not",
+        {**HELD, "job": "cleave-telemetry"},
+    ),
+    Case("CleaveTelemetryDown", pages(agent="1x30", telemetry="1x5 0x5 1x20"), "20m"),
+    # The agent itself is down, while another one is well: that is CleaveAgentDown's.
+    Case("CleaveTelemetryDown", {**pages(agent="0x30", telemetry="0x30"), **pages(agent="1x30", telemetry="1x30", of=OTHER_NODE)}, "20m"),
+    # metrics.telemetry=false: nobody scrapes the page, as nobody ever did or from the upgrade on; what dcgm-exporter does is its own.
+    Case("CleaveTelemetryDown", {**pages(agent="1x30"), f'up{{job="dcgm-exporter",{IN_NODE}}}': "0x30"}, "20m"),
+    Case("CleaveTelemetryDown", pages(agent="1x30", telemetry="1x5 0x2 stale"), "20m"),
+    Case(
+        "CleaveTelemetryStale",
+        {f"cleave_agent_telemetry_stale{CARD_TEXT}": "0x5 1x20"},
+        "20m",
+        "what card 0 of n1 measures is old: it cannot be read",
+        {**HELD, "gpu": "0", "UUID": "GPU-1"},
+    ),
+    Case("CleaveTelemetryStale", {f"cleave_agent_telemetry_stale{CARD_TEXT}": "0x5 1x8 0x20"}, "20m"),
+    Case("CleaveTelemetryStale", pages(agent="1x30"), "20m"),
     Case("CleaveTwoAgents", {f"cleave_agent_standby{NODE}": "1x90"}, "70m", "two agents are on n1, and one of them waits", HELD),
     Case("CleaveTwoAgents", {f"cleave_agent_standby{NODE}": "1x10 0x90"}, "70m"),
     Case(
@@ -123,7 +153,7 @@ CASES = [
         "the hardware of 3 nodes is not as it should be, or unknown",
     ),
     Case("CleaveChangeStuck", replicas("cleave_controller_devices", 5, 5, ',ready="true"'), "65m"),
-    Case("CleaveProfileStalled", replicas("cleave_controller_profiles_stalled", 1, 1), "6m", "1 GPUProfiles do not get on by themselves"),
+    Case("CleaveProfileStalled", replicas("cleave_controller_profiles_stalled", 1, 1), "6m", "1 GPUProfiles wait for a person"),
     Case("CleaveProfileStalled", replicas("cleave_controller_profiles_stalled", 0, 0), "6m"),
     Case("CleaveLabelFailed", replicas("cleave_controller_nodes", 4, 3, ',state="failed"'), "6m", "4 nodes have a label nvidia.com/mig.config that cannot be followed"),
     Case("CleaveLabelFailed", replicas("cleave_controller_nodes", 4, 3, ',state="success"'), "6m"),
@@ -154,7 +184,7 @@ CASES = [
         "CleaveFragmented",
         memory(card=100, free=400, largest=40),
         "70m",
-        "more memory than a whole H100 has is free, and no half of one can be had in one piece",
+        "cards of H100 have more memory free than one card has, and no free piece is as large as half a card",
         {"model": "H100"},
     ),
     Case("CleaveFragmented", memory(card=100, free=400, largest=50), "70m"),

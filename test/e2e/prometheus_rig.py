@@ -81,7 +81,7 @@ class Prometheus:
 
     def __init__(self, rig, jobs):
         folder = rig.folder / "prometheus"
-        folder.mkdir()
+        folder.mkdir(parents=True)
         (folder / "rules.yaml").write_text(yaml.safe_dump(shipped_rules()))
         times = {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"}
         (folder / "config.yaml").write_text(yaml.safe_dump({"global": times, "rule_files": ["rules.yaml"], "scrape_configs": jobs}))

@@ -137,9 +137,9 @@ CASES = {
         },
     ),
     "hami-metrics": (
-        {"slots": {"enabled": True}, "scheduler": {"enabled": True, "hamiMetrics": "both"}},
+        {"slots": {"enabled": True}, "scheduler": {"enabled": True, "hamiMetrics": "both"}, "daemonsets": {"hamiMetrics": "legacy"}},
         ["slots", "scheduler"],
-        {"patches": [patch(SCHEDULER, (f"{CONTAINER}/args/-", "--hami-metrics=both"))]},
+        {"patches": [patch(SCHEDULER, (f"{CONTAINER}/args/-", "--hami-metrics=both")), patch(AGENTS, (f"{CONTAINER}/args/-", "--hami-metrics=legacy"))]},
     ),
     "webhook": (
         {"slots": {"enabled": True}, "scheduler": {"enabled": True, "webhook": {"enabled": True}}},
@@ -513,6 +513,9 @@ def test_values_of_a_wrong_type_are_refused_by_name(wrong, helm, archive):
         ({"scheduler": {"labels": {"app.kubernetes.io/name": "x"}}}, "scheduler.labels cannot have app.kubernetes.io/name"),
         ({"scheduler": {"enabled": True}}, "scheduler.enabled goes with slots.enabled alone"),
         ({"koordinatorShares": {"enabled": True}}, "koordinatorShares.enabled goes with slots.enabled alone"),
+        ({"scheduler": {"hamiMetrics": True}}, "/scheduler/hamiMetrics"),
+        ({"daemonsets": {"hamiMetrics": "old"}}, "'none', 'current', 'legacy', 'both'"),
+        ({"daemonsets": {"hamiMetrics": "both"}, "metrics": {"telemetry": False}}, "daemonsets.hamiMetrics goes with metrics.telemetry alone"),
         ({"scheduler": {"kubeScheduler": {"image": ""}}}, "/scheduler/kubeScheduler/image"),
         ({"scheduler": {"webhook": {"enabled": True}}}, "scheduler.webhook.enabled goes with scheduler.enabled alone"),
         ({"scheduler": {"webhook": {"enabled": "yes"}}}, "/scheduler/webhook/enabled"),

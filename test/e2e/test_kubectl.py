@@ -5,6 +5,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -179,6 +180,26 @@ def test_the_doctor_finds_what_is_wrong_and_not_what_was_mended(rig, kubectl, cl
     wait_for(lambda: ("GPUProfile", profile, "Infeasible") not in findings(), 30, findings)
 
 
+def test_the_doctor_tells_of_a_scheduler_while_it_is_installed(rig, cleave):
+    """In a namespace where no other test has one; with no replicas, so that no pods are made of it here."""
+
+    def findings():
+        told = cleave("doctor", "-o", "json")
+        assert told.returncode in (0, 2), told.stderr
+        return [(f["severity"], f["reason"]) for f in json.loads(told.stdout)["findings"] if "default/cleave-scheduler" in f.get("seen", "")]
+
+    assert findings() == []
+    labels = {"test": rig.id}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "scheduler", "image": "none"}]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    rig.objects.append(f"{path}/cleave-scheduler")
+    rig.api.create(path, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "cleave-scheduler"}, "spec": spec})
+    wait_for(lambda: findings() == [("Warning", "SchedulerNotReady")], 30, findings)
+    rig.api.delete(f"{path}/cleave-scheduler")
+    wait_for(lambda: findings() == [], 30, findings)
+
+
 def test_a_nodes_history_has_its_conditions_and_events(rig, kubectl, cleave):
     rig.controller()
     node = rig.node({"h100-80": 1})
@@ -202,6 +223,13 @@ def test_kubectl_completes_its_words(kubectl, release):
     path = os.pathsep.join([str(release("kubectl-cleave").parent), str(ROOT / "kubectl"), os.environ["PATH"]])
     done = subprocess.run([kubectl.program, "__complete", "cleave", "p"], capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": path})
     assert done.stdout.splitlines() == ["plan", ":4"], done
+
+
+def test_the_verbs_of_the_help_are_those_that_complete(release):
+    def said(*words):
+        return subprocess.run([release("kubectl-cleave"), *words], capture_output=True, text=True, timeout=60, check=True).stdout
+
+    assert said("__complete", "").splitlines() == [*sorted(re.findall(r"kubectl cleave ([a-z]+)", said("--help"))), ":4"]
 
 
 def test_who_has_no_rights_reads_why(rig, cleave):

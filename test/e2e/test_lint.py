@@ -53,7 +53,7 @@ def lint(tree, check):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("check", ["format", "layers", "length", "headers", "docs", "calls", "spdx", "shell", "spelling"])
+@pytest.mark.parametrize("check", ["format", "layers", "length", "headers", "docs", "index", "calls", "spdx", "shell", "spelling"])
 def test_a_right_tree_passes_in_silence(tree, check):
     done = lint(tree, check)
     assert (done.returncode, done.stdout) == (0, "")
@@ -96,6 +96,17 @@ def test_a_circle_of_includes_is_found(tree):
     done = lint(tree, "layers")
     assert done.returncode == 1
     assert "a circle of includes: base/other base/thing" in done.stdout + done.stderr or "base/thing base/other" in done.stdout
+
+
+def test_an_index_names_what_its_folder_holds(tree):
+    def index(*names):
+        rows = "".join(f"| `{name}` | it |\n" for name in names)
+        write(tree, "docs/architecture.md", f"`base/`, one line a concern:\n\n| files | concern |\n|---|---|\n{rows}\n")
+        return lint(tree, "index")
+
+    assert index("err", "thing").returncode == 0
+    assert "base/thing.h: is not in the index of base/" in index("err").stdout
+    assert "names gone, and there is no such file" in index("err", "thing", "gone").stdout
 
 
 SCRIPTS = [

@@ -141,7 +141,7 @@ def test_rules_are_of_metrics_that_somebody_serves():
 
 
 def test_rules_and_dashboards_are_of_metrics_that_the_docs_list():
-    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    page = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("metrics.md", "gpu-metrics.md"))
     named = {n for q in [r["expr"] for r in rules("expr")] + [q for _, q in all_queries()] for n in WORDS.findall(re.sub(r'"[^"]*"|\bcleave:[\w:]+', "", q))}
     named = {re.sub(r"_(bucket|sum|count)$", "", n) for n in named if not n.startswith("DCGM_FI_")}
     assert len(named) > 20
@@ -175,6 +175,29 @@ def test_a_query_that_does_not_parse_is_refused(query, tmp_path):
 
 def test_each_query_is_of_metrics_that_somebody_serves():
     assert [(where, unknown_in(q)) for where, q in all_queries() if unknown_in(q)] == []
+
+
+SHARED = """
+{Hostname="n1",gpu="0",modelName="H100",namespace="a",pod="x"} 40
+{Hostname="n1",gpu="0",modelName="H100",namespace="b",pod="y"} 20
+{Hostname="n1",gpu="0",modelName="H100"} 5
+{Hostname="n1",gpu="1",modelName="H100",namespace="a",pod="z"} 35
+""".split("\n")[1:-1]
+
+
+@pytest.mark.parametrize("metric", ["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED"])
+def test_of_a_card_that_pods_share_dashboards_show_the_sum_of_its_series(metric, tmp_path):
+    """These two have a series for each pod, and one for the rest (docs/gpu-metrics.md)."""
+    by_card = [{"labels": '{Hostname="n1", gpu="0"}', "value": 65}, {"labels": '{Hostname="n1", gpu="1"}', "value": 35}]
+    by_model = [{"labels": '{modelName="H100"}', "value": 50}]
+    asked = [(where, q) for where, q in all_queries() if metric + "{" in q + "{" and not where.startswith("cleave-pod")]
+    assert len(asked) > 1
+    cases = [{"expr": q, "eval_time": "1m", "exp_samples": by_model if " by (modelName)" in q else by_card} for _, q in asked]
+    series = [{"series": metric + line.rsplit(" ", 1)[0], "values": line.rsplit(" ", 1)[1] + "x5"} for line in SHARED]
+    file = tmp_path / "shared.yaml"
+    file.write_text(yaml.safe_dump({"tests": [{"interval": "1m", "input_series": series, "promql_expr_test": cases}]}), encoding="utf-8")
+    done = promtool("test", "rules", file)
+    assert done.returncode == 0, f"{asked}\n{done.stdout}{done.stderr}"
 
 
 def test_each_variable_in_a_query_is_one_of_its_dashboard():
@@ -217,13 +240,16 @@ def jobs_of_the_page():
     return [(job["job_name"], job.get("metrics_path", "/metrics")) for job in scrape_configs()]
 
 
+PAGES = {"cleave-agent.*": "/metrics", "cleave-controller.*": "/metrics", "cleave-telemetry.*": "/metrics/telemetry"}
+
+
 @pytest.mark.parametrize("jobs", [jobs_of_the_operator, jobs_of_the_page])
 def test_an_agent_that_is_down_is_counted_once_though_it_has_two_pages(jobs):
+    """What rules and dashboards ask of a job is asked of one page."""
     asked = {p for q in [r["expr"] for r in rules("expr")] + [q for _, q in all_queries()] for p in re.findall(r'\bup\{job=~"([^"]+)"', q)}
-    assert asked == {"cleave-agent.*", "cleave-controller.*"}
-    for pattern in asked:
-        assert [path for job, path in jobs() if re.fullmatch(pattern, job)] == ["/metrics"], pattern
-    assert ("cleave-telemetry", "/metrics/telemetry") in jobs()
+    assert asked == PAGES.keys()
+    for pattern, page in PAGES.items():
+        assert [path for job, path in jobs() if re.fullmatch(pattern, job)] == [page], pattern
 
 
 # --- what is made of them ---

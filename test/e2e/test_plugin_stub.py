@@ -375,6 +375,18 @@ def test_shared_cards_are_shared_while_the_api_server_is_away(host):
     host.kubelet.wait_offers(**{GPU: 4})
 
 
+def test_a_shared_card_says_how_many_containers_can_have_it(host):
+    def told():
+        return host.node.cards_told()[0].get("replicas")
+
+    host.node.want({**native(host.node.uuid()), "sharing": {"timeSlicing": {"replicas": 4}}})
+    host.kubelet.wait_offers(**{GPU: 4})
+    wait_for(lambda: told() == 4, 30, lambda: f"4 replicas, not {told()}")
+    host.node.want(native(host.node.uuid()))
+    host.kubelet.wait_offers(**{GPU: 1})
+    wait_for(lambda: told() is None, 30, lambda: f"no replicas, not {told()}")
+
+
 def test_without_a_known_spec_nothing_is_offered_before_the_device_is_known(halves):
     (halves.node.folder / "state" / "spec" / "last.json").write_text('{"version":2,"spec":{}}')
     start_without_api_server(halves)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real Prometheus scrapes controller and agent behind their tokens, with the rules and dashboards as they are shipped."""
 
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
 import pytest
 import yaml
 from conftest import wait_for
 from kubelet_stub import kubelet  # noqa: F401
-from prometheus_rig import Prometheus, all_queries, in_seconds, promtool, shipped_rules
+from prometheus_rig import Prometheus, all_queries, in_seconds, promtool, scrape_configs, shipped_rules
 from stack import rig  # noqa: F401
 from test_limiter_audit import Watched
 from test_metrics_auth import Pair, Scraper, account, can_read, rights  # noqa: F401
@@ -15,8 +18,15 @@ SEVENTHS = {"mode": "mig", "mig": {"profiles": {"1g.10gb": 7}}}
 JOBS = ("cleave-controller", "cleave-agent", "cleave-telemetry")
 
 
+def bounds(name):
+    """What docs/monitoring.md has against a page of somebody else's."""
+    (found,) = (j for j in scrape_configs() if j["job_name"] == name)
+    return {key: found[key] for key in ("sample_limit", "metric_relabel_configs")}
+
+
 def job(name, node, served, token, **more):
     return {
+        **bounds(name),
         "job_name": name,
         "scheme": "https",
         "honor_labels": True,
@@ -35,15 +45,16 @@ class Site:
         self.tls = {"metrics_addr": "localhost:0", **self.pair.flags()}
         self.agent_flags = {"telemetry_interval": 1, "health_settle_seconds": 3, **self.tls}
 
-    def watch(self, node):
-        """Starts the controller, and a Prometheus that may read both."""
+    def watch(self, node, **telemetry):
+        """Starts the controller, and a Prometheus that may read both; telemetry: more of the job for the agent's second page, which fails then."""
         controller = Scraper(self.rig.controller(wait=False, **self.tls), self.pair)
         agent = Scraper(node.agent, self.pair)
         token = account(self.rig, "prometheus", reads=True)
         wait_for(lambda: can_read(self.rig, token), 30, "the right to be known")
-        agents = [job("cleave-agent", node.name, agent, token), job("cleave-telemetry", node.name, agent, token, metrics_path="/metrics/telemetry")]
-        prometheus = Prometheus(self.rig, [job("cleave-controller", "control-plane", controller, token), *agents])
-        wait_for(lambda: prometheus.jobs_up() == dict.fromkeys(JOBS, 1), 30, lambda: f"all to be scraped, not {prometheus.jobs_up()}")
+        second = job("cleave-telemetry", node.name, agent, token, metrics_path="/metrics/telemetry", **telemetry)
+        prometheus = Prometheus(self.rig, [job("cleave-controller", "control-plane", controller, token), job("cleave-agent", node.name, agent, token), second])
+        expected = {**dict.fromkeys(JOBS, 1), "cleave-telemetry": int(not telemetry)}
+        wait_for(lambda: prometheus.jobs_up() == expected, 30, lambda: f"all to be scraped, not {prometheus.jobs_up()}")
         return prometheus
 
 
@@ -97,6 +108,17 @@ def test_an_agent_that_is_down_is_told_of_once(watched):
     wait_for(lambda: "CleaveAgentDown" in prometheus.firing(), 60, lambda: f"the alert, besides {prometheus.firing()}")
     assert prometheus.value('count(ALERTS{alertname="CleaveAgentDown"})') == 1
     assert prometheus.value('sum(up{job=~"cleave-agent.*"} == bool 0)') == 1
+    assert "CleaveTelemetryDown" not in prometheus.firing()
+
+
+def test_a_page_of_telemetry_that_cannot_be_scraped_is_told_of_by_an_alert_of_its_own(rig, rights, kubelet):  # noqa: F811
+    """It is longer than this Prometheus takes; the agent's other page is not."""
+    site = Site(rig)
+    host = Host(rig, kubelet, {"h100-80": 1})
+    host.start(**site.agent_flags)
+    prometheus = site.watch(host.node, sample_limit=1)
+    wait_for(lambda: "CleaveTelemetryDown" in prometheus.firing(), 60, lambda: f"the alert, besides {prometheus.firing()}")
+    assert "CleaveAgentDown" not in prometheus.firing()
 
 
 def test_capacity_grants_and_free_room_are_those_of_the_cards(watched):
@@ -131,3 +153,34 @@ def test_each_query_of_each_dashboard_has_data(of_each_kind):
     asked = all_queries()
     assert len(asked) > 70
     prometheus.wait_data(asked)
+
+
+class Forged(BaseHTTPRequestHandler):
+    def do_GET(self):  # noqa: N802
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain")
+        self.end_headers()
+        self.wfile.write(b'cleave_own 1\napiserver_request_total{job="kube-apiserver"} 1\nup{job="kube-apiserver",instance="a:6443"} 0\n')
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def forger():
+    """The address of a server that poses as an API server's page."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Forged)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_whoever_answers_in_an_agents_place_stays_in_its_job(rig, forger):
+    """Somebody who has the node, say."""
+    static = {"honor_labels": True, "static_configs": [{"targets": [forger]}]}
+    prometheus = Prometheus(rig, [{"job_name": "cleave-agent", **bounds("cleave-agent"), **static}])
+    wait_for(lambda: prometheus.value("sum(cleave_own)") == 1, 30, "a sample that is the job's own")
+    assert prometheus.query('{job="kube-apiserver"}') == []

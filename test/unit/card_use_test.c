@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/sb.h"
@@ -73,6 +74,33 @@ Test(card_use, replicas_are_counted_by_container)
     card.in_use_by = list;
     card.n_in_use_by = 3;
     expect_use("a/*2 b/*1 free=0 largest=0");
+}
+
+/* As many as the schema lets an agent report of one card, each of a namespace of its own. They are
+ * sorted, so that they are not each compared with all. */
+Test(card_use, thousands_of_namespaces_are_told_in_order)
+{
+    enum { PARTS = 128, USERS = 64 };
+    static char names[PARTS * USERS][16];
+    static struct device_consumer list[PARTS * USERS];
+    static struct device_partition all[PARTS];
+    struct card_use u;
+    for (unsigned i = 0; i < PARTS * USERS; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "ns%05u", PARTS * USERS - i);
+        list[i] = (struct device_consumer){.namespace = names[i], .name = pod};
+    }
+    card.partitions = all;
+    card.n_partitions = PARTS;
+    for (unsigned i = 0; i < PARTS; i++)
+        all[i] = (struct device_partition){.profile = share,
+                                           .in_use = true,
+                                           .in_use_by = &list[(size_t)i * USERS],
+                                           .n_in_use_by = USERS};
+    card_use_read(&card, /* t= */ NULL, &u);
+    cr_assert_eq(u.n_grants, PARTS * USERS);
+    cr_expect_str_eq(u.grants[0].profile, "ns00001/share");
+    cr_expect_str_eq(u.grants[u.n_grants - 1].profile, "ns08192/share");
+    card_use_done(&u);
 }
 
 Test(card_use, a_process_outside_pods_has_no_namespace)

@@ -48,6 +48,66 @@ Test(cards, shares_are_as_wide_as_their_memory)
         "     free  room for 32407 MiB, 40 %, in 8 shares\n");
 }
 
+Test(cards, of_a_card_that_containers_share_each_replica_is_free_that_none_has)
+{
+    desk_node("n1", 2);
+    desk_replicas("n1", 0, 4);
+    desk_replicas("n1", 1, 4);
+    desk_hold("n1", 1, "ml", "a");
+    desk_hold("n1", 1, "ml", "b");
+    expect_cards(
+        "n1  Ready\n"
+        "  NVIDIA GPU 0  NVIDIA H100 80GB HBM3  native, 4 replicas\n"
+        "     [gpu----------------------------------------------------------------------]\n"
+        "     free  4x gpu\n"
+        "  NVIDIA GPU 1  NVIDIA H100 80GB HBM3  native, 4 replicas\n"
+        "     [gpu######################################################################]\n"
+        "     gpu  ml/a, ml/b\n"
+        "     free  2x gpu\n");
+}
+
+Test(cards, a_shared_card_whose_replicas_are_all_taken_has_nothing_free)
+{
+    desk_node("n1", 1);
+    desk_replicas("n1", 0, 2);
+    desk_hold("n1", 0, "ml", "a");
+    desk_hold("n1", 0, "ml", "a"); /* one container, and two replicas */
+    expect_cards(
+        "n1  Ready\n"
+        "  NVIDIA GPU 0  NVIDIA H100 80GB HBM3  native, 2 replicas\n"
+        "     [gpu######################################################################]\n"
+        "     gpu  ml/a, ml/a\n");
+}
+
+Test(cards, replicas_of_partitions_are_counted_by_profile)
+{
+    desk_node("n1", 1);
+    desk_cut("n1", 0, "1g.10gb@0=ml/a 1g.10gb@1 3g.40gb@4=ml/b");
+    desk_replicas("n1", 0, 3);
+    auto_desk_answer struct desk_answer a = desk_cards(OUTPUT_JSON, /* node= */ NULL);
+    auto_json json_t *doc = json_loads(a.out, 0, NULL);
+    const json_t *card = json_array_get(JX_AT(json_array_get(JX_AT(doc, "nodes"), 0), "cards"), 0);
+    cr_expect_str_eq(JX_STR_AT(card, "free"), "5x 1g.10gb, 2x 3g.40gb; room for 2g.20gb");
+    const json_t *part = json_array_get(JX_AT(card, "parts"), 0);
+    cr_expect_eq(json_integer_value(JX_AT(part, "replicas")), 3);
+    cr_expect_str_eq(JX_STR_AT(part, "state"), "Used");
+    cr_expect_null(JX_AT(json_array_get(JX_AT(card, "parts"), 2), "replicas"), "it is room");
+}
+
+Test(cards, an_ill_card_has_no_replica_free)
+{
+    desk_node("n1", 1);
+    desk_patch(
+        &resource_devices, "n1", "status",
+        "{status: {devices: [{uuid: GPU-1, index: 0, vendor: nvidia, model: A30, numaNode: 0,"
+        " memoryMiB: 24576, healthy: false, migCapable: true, mode: native, inUse: false,"
+        " replicas: 4}]}}");
+    expect_cards(
+        "n1  Ready\n"
+        "  NVIDIA GPU 0  A30  native, 4 replicas  not healthy\n"
+        "     [gpu!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!]\n");
+}
+
 Test(cards, slices_have_their_names)
 {
     desk_node("n1", 0);
@@ -165,6 +225,15 @@ Test(cards, a_device_that_cannot_be_read_is_told_and_hides_no_other)
     cr_expect_eq(a.code, 0);
     cr_expect(strstr(a.out, ".status.devices"), "got:\n%s", a.out);
     cr_expect(strstr(a.out, "n2  Ready"));
+}
+
+Test(cards, a_vendor_of_another_definition_does_not_reach_the_terminal_as_it_is)
+{
+    desk_node("n1", 1);
+    desk_patch(&resource_devices, "n1", "status",
+               "{status: {devices: [{uuid: GPU-x, index: 3, vendor: \"\\e[2J\"}]}}");
+    auto_desk_answer struct desk_answer a = desk_cards(OUTPUT_TEXT, NULL);
+    cr_expect(strstr(a.out, "\xEF\xBF\xBD[2J GPU 3"), "got:\n%s", a.out);
 }
 
 /* What no agent writes, but who may write Devices could. */

@@ -188,9 +188,10 @@ Test(checkup, where_devices_cannot_be_read_no_node_is_said_to_lack_one)
     expect_found("");
 }
 
-#define LEASE(at)                                                                                     \
-    "{metadata: {namespace: ns}, spec: {holderIdentity: a, leaseDurationSeconds: 15, renewTime: '" at \
-    "'}}"
+#define LEASE_IN(ns, at)                                                                           \
+    "{metadata: {namespace: " ns "}, spec: {holderIdentity: a, leaseDurationSeconds: 15, "         \
+    "renewTime: '" at "'}}"
+#define LEASE(at) LEASE_IN("ns", at)
 
 Test(checkup, a_controller_that_leads_is_asked_for)
 {
@@ -207,13 +208,100 @@ Test(checkup, a_lease_that_nobody_renews_is_told)
     expect_found("Error Cluster - NotLeading");
 }
 
-Test(checkup, two_controllers_that_lead_are_told)
+/* Where they are, since whoever may write Leases in a namespace can make one of this name. */
+Test(checkup, two_controllers_that_lead_are_told_with_their_namespaces)
+{
+    up.has_leases = true;
+    see(checkup_lease, LEASE_IN("cleave-system", NOW));
+    see(checkup_lease, LEASE_IN("team-x", JUST_NOW));
+    checkup_end(&up);
+    expect_found("Error Cluster - SeveralControllers");
+    cr_expect_str_eq(up.found.items[0].seen,
+                     "Leases cleave-controller are kept in 2 namespaces: cleave-system, team-x");
+}
+
+Test(checkup, of_leases_in_thousands_of_namespaces_some_are_named)
+{
+    up.has_leases = true;
+    for (unsigned i = 0; i < 1000; i++)
+        see(checkup_lease, LEASE_IN("team-x", NOW));
+    checkup_end(&up);
+    cr_expect_lt(strlen(up.found.items[0].seen), 600);
+    cr_expect(strstr(up.found.items[0].seen, "in 1000 namespaces: team-x, team-x"));
+}
+
+#define SCHEDULER(replicas, ready)                                                                 \
+    "{metadata: {namespace: ns}, spec: {replicas: " replicas "}, status: {readyReplicas: " ready   \
+    ", conditions: [" CONDITION("Available", "False", "MinimumReplicasUnavailable",                \
+                                LONG_AGO) "]}}"
+
+/* Where a controller leads, so that nothing is found of it. */
+static void end_with_controller(void)
 {
     up.has_leases = true;
     see(checkup_lease, LEASE(NOW));
-    see(checkup_lease, LEASE(JUST_NOW));
     checkup_end(&up);
-    expect_found("Error Cluster - SeveralControllers");
+}
+
+Test(checkup, of_a_scheduler_that_is_not_installed_nothing_is_said)
+{
+    end_with_controller();
+    expect_found("");
+}
+
+Test(checkup, the_lease_of_a_scheduler_that_was_removed_is_no_scheduler)
+{
+    see(checkup_scheduler_lease, LEASE(LONG_AGO));
+    end_with_controller();
+    expect_found("");
+}
+
+Test(checkup, a_scheduler_of_which_a_replica_is_ready_and_one_leads_is_well)
+{
+    see(checkup_scheduler, SCHEDULER("2", "1"));
+    see(checkup_scheduler_lease, LEASE(JUST_NOW));
+    end_with_controller();
+    expect_found("");
+}
+
+Test(checkup, a_scheduler_without_ready_replicas_is_told_with_the_time)
+{
+    int64_t since = 0;
+    see(checkup_scheduler, SCHEDULER("2", "0"));
+    see(checkup_scheduler_lease, LEASE(LONG_AGO));
+    end_with_controller();
+    expect_found("Error Cluster - SchedulerNotReady");
+    cr_assert_eq(rfc3339_parse(LONG_AGO, &since, NULL), 0);
+    cr_expect_eq(up.found.items[0].since_ms, since);
+    cr_expect_str_eq(up.found.items[0].seen, "of 2 replicas of Deployment ns/cleave-scheduler none "
+                                             "is ready: its pods are not placed");
+}
+
+Test(checkup, a_scheduler_that_no_status_tells_of_yet_is_not_ready)
+{
+    see(checkup_scheduler, "{metadata: {namespace: ns}, spec: {replicas: 2}}");
+    expect_found("Error Cluster - SchedulerNotReady");
+}
+
+Test(checkup, a_scheduler_that_was_taken_to_no_replicas_is_warned_of)
+{
+    see(checkup_scheduler, SCHEDULER("0", "0"));
+    expect_found("Warning Cluster - SchedulerNotReady");
+}
+
+Test(checkup, a_scheduler_whose_replicas_are_ready_and_whose_lease_nobody_keeps_is_told)
+{
+    see(checkup_scheduler, SCHEDULER("2", "2"));
+    see(checkup_scheduler_lease, LEASE(LONG_AGO));
+    end_with_controller();
+    expect_found("Error Cluster - SchedulerNotLeading");
+}
+
+Test(checkup, where_leases_cannot_be_read_no_scheduler_is_said_not_to_lead)
+{
+    see(checkup_scheduler, SCHEDULER("2", "2"));
+    checkup_end(&up);
+    expect_found("");
 }
 
 Test(checkup, agents_of_two_versions_are_told)
@@ -228,7 +316,8 @@ Test(checkup, agents_of_two_versions_are_told)
         "{metadata: {name: n3}, status: {agentVersion: '2', conditions: [" READY "]}}");
     checkup_end(&up);
     expect_found("Warning Cluster - MixedVersions");
-    cr_expect_str_eq(up.found.items[0].seen, "agents of several versions run: 1 on 2; 2 on 1;");
+    cr_expect_str_eq(up.found.items[0].seen,
+                     "agents of several versions run: 1 on 2 nodes, 2 on 1 node");
 }
 
 Test(checkup, a_device_that_cannot_be_read_is_told)
@@ -366,6 +455,38 @@ Test(doctor, a_definition_that_is_missing_is_a_finding)
                 "\n"
                 "1 error, 0 warnings; 1 node, 1 Device and 0 GPUProfiles looked at\n",
                 "");
+}
+
+#define DEPLOYMENT(name)                                                                           \
+    "{apiVersion: apps/v1, kind: Deployment, metadata: {name: " name ", namespace: cleave-system}"
+
+Test(doctor, a_scheduler_that_is_not_ready_is_found_and_another_deployment_is_not)
+{
+    desk_node("n1", 1);
+    desk_lease();
+    desk_create(&resource_deployments, DEPLOYMENT("cleave-scheduler") ", spec: {replicas: 2}}");
+    desk_create(&resource_deployments, DEPLOYMENT("other") "}");
+    expect_told(COMMAND_CHANGES,
+                "Error  Cluster: SchedulerNotReady\n"
+                "  seen  of 2 replicas of Deployment cleave-system/cleave-scheduler none is ready: "
+                "its pods are not placed\n"
+                "  do    look at the scheduler's pods, or scale it up: kubectl get pods -A -o wide "
+                "-l app.kubernetes.io/name=cleave\n"
+                "  read  docs/kubectl.md#what-is-not-right\n"
+                "\n"
+                "1 error, 0 warnings; 1 node, 1 Device and 0 GPUProfiles looked at\n",
+                "");
+}
+
+Test(doctor, without_the_right_to_read_deployments_a_warning_says_what_is_not_known)
+{
+    desk_node("n1", 1);
+    desk_lease();
+    desk_forbid("deployments");
+    expect_told(
+        COMMAND_FAILED, "0 errors, 0 warnings; 1 node, 1 Device and 0 GPUProfiles looked at\n",
+        "Warning: deployments cannot be read (deployments is forbidden: User \"eve\" cannot "
+        "list): whether the scheduler is ready is not known\n");
 }
 
 Test(doctor, programs_get_a_document)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/jx.h"
+#include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "kubectl/history.h"
@@ -71,11 +72,12 @@ Test(history, what_may_not_be_read_is_said)
     desk_node("n1", 1);
     stand("n1", READY_AT_TEN);
     desk_forbid("events");
-    expect_told(COMMAND_OK,
-                "2027-01-15T10:00:00Z  Device  Ready is True: Applied\n"
-                "    as wanted\n",
-                "Warning: Events in the namespace default cannot be read (events is forbidden: "
-                "User \"eve\" cannot list)\n");
+    expect_told(
+        COMMAND_OK,
+        "2027-01-15T10:00:00Z  Device  Ready is True: Applied\n"
+        "    as wanted\n",
+        "Warning: Events in the namespace default cannot be read (events is forbidden: "
+        "User \"eve\" cannot list): what Cleave's programs said of the node is not shown\n");
 }
 
 Test(history, a_node_of_which_only_events_are_left_is_told_by_them)
@@ -98,6 +100,33 @@ Test(history, programs_get_a_document)
     cr_expect_str_eq(JX_STR_AT(entry, "at"), "2027-01-15T10:00:00Z");
     cr_expect_str_eq(JX_STR_AT(entry, "what"), "Ready is True");
     cr_expect(json_is_false(JX_AT(entry, "bad")));
+}
+
+/* The entries of the document of node n1; a new reference. */
+static json_t *entries(void)
+{
+    auto_desk_answer struct desk_answer a = desk_history(OUTPUT_JSON, "n1");
+    auto_json json_t *doc = json_loads(a.out, 0, NULL);
+    return json_incref(json_object_get(doc, "entries"));
+}
+
+Test(history, an_entry_stays_in_the_document_wherever_its_message_is_cut)
+{
+    auto_sb struct sb note = SB_INIT(4096);
+    sb_add(&note, "x");
+    while (note.len < 2090)
+        sb_add(&note, "\xC3\xA4"); /* each second byte begins a letter */
+    auto_free char *odd = xasprintf(EVENT(OURS, "Node", "n1", "2027-01-15T11:00:00",
+                                          "reason: Repartitioned, note: \"%s\""),
+                                    sb_str(&note));
+    auto_free char *even = xasprintf(EVENT(OURS, "Node", "n1", "2027-01-15T11:00:00",
+                                           "reason: Repartitioned, note: \"%s\""),
+                                     sb_str(&note) + 1);
+    desk_event("a", odd);
+    desk_event("b", even);
+    auto_json json_t *list = entries();
+    cr_expect_eq(json_array_size(list), 2);
+    cr_expect_eq(strlen(JX_STR_AT(json_array_get(list, 0), "message")), 2047);
 }
 
 #define TEXT(s) ((char[]){s})
@@ -127,6 +156,18 @@ Test(history, drains_breaches_and_the_cards_conditions_are_part_of_it)
                      "1970-01-01T00:00:02Z  NVIDIA GPU 1  breach of a share: ShareOverLimit\n"
                      "    too much\n"
                      "1970-01-01T00:00:01Z  NVIDIA GPU 1  must become free: Draining\n");
+}
+
+Test(history, a_vendor_whom_nobody_knows_does_not_command_the_terminal)
+{
+    struct device_card card = {.vendor = TEXT("\x1b[2J"), .has_drain = true};
+    const struct device_status st = {.devices = &card, .n_devices = 1};
+    auto_history struct history h = {0};
+    auto_sb struct sb b = SB_INIT(4096);
+    history_add_device(&h, &st);
+    history_text(&h, &(struct screen){.columns = 80}, &b);
+    cr_expect_str_eq(sb_str(&b), "1970-01-01T00:00:00Z  \xEF\xBF\xBD[2J GPU 0  must become free: "
+                                 "Draining\n");
 }
 
 Test(history, of_many_events_the_newest_stay_and_the_others_are_counted)

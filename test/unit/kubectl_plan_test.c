@@ -57,6 +57,60 @@ Test(plan, says_which_partitions_stay_go_and_come)
                 "  n1\n" NOT_KNOWN "Plan: 1 of 1 nodes changes, 2 parts go, 5 parts come\n");
 }
 
+/* --- Times of orders, which the model of an API server does not note --- */
+
+static const struct kc_ops *model;
+
+struct item_to {
+    kc_item_fn *fn;
+    void *arg;
+};
+
+static int date_n1(void *arg, const json_t *obj, struct err *e)
+{
+    const struct item_to *to = arg;
+    auto_json json_t *dated = json_deep_copy(obj);
+    json_t *written = json_pack("[{s:s, s:s, s:{s:{}}}]", "manager", "cleave-controller", "time",
+                                "1970-01-01T00:00:00Z", "fieldsV1", "f:spec");
+    if (strcmp(JX_STR_AT(obj, "metadata", "name"), "n1") == 0)
+        (void)json_object_set(json_object_get(dated, "metadata"), "managedFields", written);
+    json_decref(written);
+    return to->fn(to->arg, dated, e);
+}
+
+static int list_dated(struct kc *c, struct scope *s, const struct kc_target *t,
+                      const struct kc_list_opts *o, kc_item_fn *fn, void *arg, char **ret_version,
+                      struct err *e)
+{
+    struct item_to to = {fn, arg};
+    return model->list(c, s, t, o, date_n1, &to, ret_version, e);
+}
+
+#define OF_POOL(name, pool)                                                                        \
+    PROFILE(name, "{nodeSelector: {matchLabels: {pool: " pool "}}, " SEVEN "}")
+#define SEVEN CUT("7g.80gb: 1")
+
+Test(plan, the_time_of_a_profiles_nodes_is_by_the_last_changes_of_its_own)
+{
+    desk_node("n1", 1);
+    desk_node("n2", 1);
+    desk_patch(&resource_nodes, "n2", NULL, "{metadata: {labels: {pool: b}}}");
+    desk_applied("n1");
+    desk_applied("n2");
+    model = desk_kc->ops;
+    struct kc_ops dated = *model;
+    dated.list = list_dated;
+    desk_kc->ops = &dated;
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_TEXT, OF_POOL("p", "a") "---\n" OF_POOL("q", "b"));
+    desk_kc->ops = model;
+    cr_expect_eq(a.code, 2, "%s", a.err);
+    cr_expect(strstr(a.out, "  n1\n  takes about 1 s, if each node takes 1 s: the median of the "
+                            "last changes of 1 node"),
+              "got:\n%s", a.out);
+    cr_expect(strstr(a.out, "  n2\n" NOT_KNOWN), "got:\n%s", a.out);
+}
+
 Test(plan, what_is_in_use_is_waited_for_or_evicted_as_the_profile_says)
 {
     desk_node("n1", 1);
@@ -313,6 +367,15 @@ Test(plan, json_is_indented_as_kubectl_indents)
         cr_expect_eq(json_array_size(JX_AT(doc, "nodes")), i * 2);
         cr_expect_str_eq(a.out, line, "got:\n%s", a.out);
     }
+}
+
+Test(plan, what_json_has_of_others_never_commands_the_terminal)
+{
+    desk_node("n1", 1);
+    desk_hold("n1", 0, "ml", "a\xE2\x80\xAEz\xC3\xB6");
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_JSON, PROFILE("p", "{" MIG("7g.80gb: 1") "}"));
+    cr_expect(strstr(a.out, "\"a\\u202Ez\xC3\xB6\""), "got:\n%s", a.out);
 }
 
 Test(plan, yaml_is_the_same_document)

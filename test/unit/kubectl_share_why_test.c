@@ -71,7 +71,7 @@ Test(share_why, other_pods_of_the_namespace_count_for_the_quota_by_their_records
     quota("team", "limits.nvidia.com/gpucores: '40'");
     desk_pod("p", NULL, ASKS(8192, 20));
     desk_expect_why("ns/p asks for shares of cards: c 8192 MiB, 20 % of its compute\n"
-                    "There is room for it: something else keeps the pod.\n"
+                    "There is room for it: something other than GPUs keeps the pod waiting.\n"
                     "  n1  largest free share 80559 MiB, 50 %, of GPU 0; there is room\n");
     desk_create(
         &resource_pods,

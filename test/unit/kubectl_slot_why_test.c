@@ -51,7 +51,7 @@ Test(slot_why, where_there_is_room_something_else_keeps_the_pod)
     desk_pod("p", NULL, SLOTS(1, 1024, 90));
     desk_expect_why(ASKS(
         1,
-        "1024 MiB, 90 % of its compute") "metax-tech.com/sgpu is free: something else keeps the pod.\n"
+        "1024 MiB, 90 % of its compute") "metax-tech.com/sgpu is free: something other than GPUs keeps the pod waiting.\n"
                                          "  n1  offers 16, 16 free\n");
 }
 
@@ -113,7 +113,7 @@ Test(slot_why, a_policy_that_a_profile_does_not_have_is_said)
         "1024 MiB, 10 % of its compute") "No node that the pod may have has room for its slices.\n"
                                          "  n1  offers 16, 16 free; MetaX GPU 0 is for fixed-share, and the pod asks for "
                                          "burst-share\n"
-                                         "No change of one card's layout gives it one without a pod that has to go.\n");
+                                         "No new layout of a single card gives the pod one while all other pods stay.\n");
 }
 
 Test(slot_why, what_cannot_be_meant_is_said)

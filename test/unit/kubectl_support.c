@@ -353,6 +353,18 @@ void desk_hold(const char *node, size_t card, const char *ns, const char *pod)
     publish(node, &st);
 }
 
+void desk_replicas(const char *node, size_t card, int64_t replicas)
+{
+    auto_device_status struct device_status st = {0};
+    status_of(node, &st);
+    struct device_card *c = &st.devices[card];
+    if (c->mode == API_MODE_NATIVE)
+        c->replicas = replicas;
+    for (size_t i = 0; i < c->n_partitions; i++)
+        c->partitions[i].replicas = replicas;
+    publish(node, &st);
+}
+
 void desk_applied(const char *node)
 {
     auto_json json_t *obj = NULL;

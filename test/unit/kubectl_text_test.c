@@ -2,13 +2,17 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "base/jx.h"
 #include "base/xalloc.h"
+#include "base/yaml.h"
 
 #include "kubectl/bar.h"
+#include "kubectl/command.h"
 #include "kubectl/completion.h"
 #include "kubectl/failure.h"
 #include "kubectl/safe_text.h"
 #include "kubectl/screen.h"
+#include "kubectl/status_card.h"
 #include "kubectl/word_list.h"
 
 #define CAP 4096
@@ -49,6 +53,39 @@ Test(safe_text, letters_of_all_scripts_stay)
     cr_expect_eq(safe_text_cut("ab", 5), 2);
 }
 
+Test(status_card, a_vendor_is_named_as_he_names_himself_or_as_the_device_says)
+{
+    auto_free char *known = status_card_title("nvidia", 3);
+    auto_free char *unknown = status_card_title("\x1b[2J", 0);
+    auto_free char *none = status_card_title(NULL, 0);
+    cr_expect_str_eq(known, "NVIDIA GPU 3");
+    cr_expect_str_eq(unknown, X "[2J GPU 0");
+    cr_expect_str_eq(none, "unknown GPU 0");
+}
+
+/* Others' text in a document is all there, and programs read it as it was. */
+Test(safe_text, in_a_document_escapes_stand_for_what_a_terminal_obeys)
+{
+    static const char odd[] = "a\n\x1b[2J\x7f\xC2\x9B"
+                              "31m \xE2\x80\xAE\xE2\x80\xA8 Gr\xC3\xB6\xC3\x9F"
+                              "e \xF0\x9F\x90\x9F";
+    auto_json json_t *document = json_pack("{s:s}", "x", odd);
+    const struct command json = {.output = OUTPUT_JSON};
+    const struct command yaml = {.output = OUTPUT_YAML};
+    auto_free char *as_json = command_words(&json, document);
+    auto_free char *as_yaml = command_words(&yaml, document);
+    cr_expect_str_eq(as_json, "{\n    \"x\": \"a\\n\\u001B[2J\\u007F\\u009B31m \\u202E\\u2028 "
+                              "Gr\xC3\xB6\xC3\x9F"
+                              "e \xF0\x9F\x90\x9F\"\n}\n");
+    auto_json json_t *from_json = json_loads(as_json, 0, NULL);
+    auto_json json_t *from_yaml = NULL;
+    cr_assert_eq(yaml_load(as_yaml, strlen(as_yaml), &from_yaml, NULL), 0);
+    cr_expect(json_equal(from_json, document));
+    cr_expect(json_equal(from_yaml, document));
+    auto_free char *again = safe_text(as_yaml);
+    cr_expect_null(strstr(as_yaml, "\xE2\x80\xAE"), "got %s", again);
+}
+
 static bool has_colours(bool is_terminal, const char *const env[])
 {
     return screen_of(is_terminal, 100, (char *const *)(uintptr_t)env).colours;
@@ -84,6 +121,16 @@ Test(screen, a_line_is_as_wide_as_the_terminal_within_bounds_and_80_elsewhere)
     cr_expect_eq(screen_of(false, 500, none).columns, 80);
 }
 
+Test(screen, foreign_text_has_our_colour_and_none_of_its_own)
+{
+    auto_sb struct sb b = SB_INIT(CAP);
+    const struct screen colours = {.columns = 80, .colours = true};
+    screen_paint_foreign(&colours, &b, INK_BAD, "a\x1b[2J");
+    screen_paint_foreign(&plain, &b, INK_BAD, "b\n");
+    screen_paint_foreign(&plain, &b, INK_BAD, NULL);
+    cr_expect_str_eq(sb_str(&b), "\033[31ma" X "[2J\033[0mb" X, "got \"%s\"", sb_str(&b));
+}
+
 static void expect_bar(const struct picture *p, size_t columns, const struct screen *s,
                        const char *bar)
 {
@@ -93,10 +140,12 @@ static void expect_bar(const struct picture *p, size_t columns, const struct scr
 }
 
 static char two_g[] = "2g.20gb", one_g[] = "1g.10gb", no_name[] = "", red[] = "\x1b[31m";
-static struct picture_part cut[] = {{two_g, 2, PART_USED, NULL},
-                                    {one_g, 1, PART_FREE, NULL},
-                                    {one_g, 1, PART_ILL, NULL},
-                                    {no_name, 4, PART_UNCUT, NULL}};
+#define PART(text, columns, is)                                                                    \
+    {                                                                                              \
+        .name = (text), .weight = (columns), .state = (is)                                         \
+    }
+static struct picture_part cut[] = {PART(two_g, 2, PART_USED), PART(one_g, 1, PART_FREE),
+                                    PART(one_g, 1, PART_ILL), PART(no_name, 4, PART_UNCUT)};
 static const struct picture card = {cut, 4, NULL};
 
 Test(bar, parts_are_as_wide_as_they_weigh_and_fill_the_line)
@@ -114,13 +163,13 @@ Test(bar, a_narrow_line_cuts_names_and_at_last_parts)
 
 Test(bar, names_do_not_command_the_terminal)
 {
-    struct picture_part odd[] = {{red, 1, PART_FREE, NULL}};
+    struct picture_part odd[] = {PART(red, 1, PART_FREE)};
     expect_bar(&(struct picture){odd, 1, NULL}, 10, &plain, "[" X "[31m---]");
 }
 
 Test(bar, colours_tell_free_from_used)
 {
-    struct picture_part two[] = {{one_g, 1, PART_FREE, NULL}, {two_g, 1, PART_USED, NULL}};
+    struct picture_part two[] = {PART(one_g, 1, PART_FREE), PART(two_g, 1, PART_USED)};
     expect_bar(&(struct picture){two, 2, NULL}, 19,
                &(struct screen){.columns = 80, .colours = true},
                "[\033[32m1g.10gb-\033[0m|\033[33m2g.20gb#\033[0m]");
@@ -181,7 +230,7 @@ static void expect_completion(const char *const *words, size_t n, const char *an
 
 Test(completion, goes_on_as_the_command_line_may)
 {
-    COMPLETES("doctor\nhistory\nplan\nversion\nwhy\n:4\n", "");
+    COMPLETES("doctor\nhistory\nplan\ntop\nversion\nwhy\n:4\n", "");
     COMPLETES("plan\n:4\n", "pl");
     COMPLETES("--node\n:4\n", "--no");
     COMPLETES("--filename\n:4\n", "plan", "--f");
@@ -189,5 +238,6 @@ Test(completion, goes_on_as_the_command_line_may)
     COMPLETES("json\nyaml\n:4\n", "why", "pod", "-o", "");
     COMPLETES(":4\n", "why", "");
     COMPLETES(":4\n", "odd", "--");
-    expect_completion(NULL, 0, "doctor\nhistory\nplan\nversion\nwhy\n:4\n");
+    COMPLETES("--namespace\n:4\n", "top", "--na");
+    expect_completion(NULL, 0, "doctor\nhistory\nplan\ntop\nversion\nwhy\n:4\n");
 }

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/jx.h"
+#include "base/sb.h"
+#include "base/xalloc.h"
 
 #include "kubectl_support.h"
 #include "service/resources.h"
@@ -67,11 +69,12 @@ Test(why, what_is_offered_and_held_is_said_with_who_holds_it)
     desk_pod("a", "n1", ASKS(TWO_G, 1));
     desk_pod("b", "n1", ASKS(TWO_G, 1));
     desk_pod("p", NULL, ASKS(TWO_G, 1));
-    desk_expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
-                    "No node that the pod may have has 1 free of nvidia.com/mig-2g.20gb.\n"
-                    "  n1  offers 2, 0 free\n"
-                    "    held by  ns/a, ns/b\n"
-                    "No change of one card's layout gives it one without a pod that has to go.\n");
+    desk_expect_why(
+        "ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
+        "No node that the pod may have has 1 free of nvidia.com/mig-2g.20gb.\n"
+        "  n1  offers 2, 0 free\n"
+        "    held by  ns/a, ns/b\n"
+        "No new layout of a single card gives the pod one while all other pods stay.\n");
 }
 
 Test(why, pods_that_ask_for_more_than_there_are_numbers_take_all)
@@ -122,9 +125,10 @@ Test(why, tolerations_are_kept)
     desk_pod("p", NULL,
              "{tolerations: [{key: team, operator: Exists}], containers: [{name: c, resources: "
              "{limits: {" TWO_G ": 1}}}]}");
-    desk_expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
-                    "nvidia.com/mig-2g.20gb is free: something else keeps the pod.\n"
-                    "  n1  offers 1, 1 free\n");
+    desk_expect_why(
+        "ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
+        "nvidia.com/mig-2g.20gb is free: something other than GPUs keeps the pod waiting.\n"
+        "  n1  offers 1, 1 free\n");
 }
 
 Test(why, a_whole_card_may_be_made_of_one_that_nobody_uses)
@@ -199,11 +203,12 @@ Test(why, what_no_node_can_give_together_is_said)
     desk_node("n1", 1);
     desk_node("n2", 1);
     desk_pod("p", NULL, ASKS("nvidia.com/mig-7g.80gb", 2));
-    desk_expect_why("ns/p asks for 2 nvidia.com/mig-7g.80gb\n"
-                    "No node offers nvidia.com/mig-7g.80gb.\n"
-                    "  n1  offers none\n"
-                    "  n2  offers none\n"
-                    "No change of one node's cards gives it all 2 without a pod that has to go.\n");
+    desk_expect_why(
+        "ns/p asks for 2 nvidia.com/mig-7g.80gb\n"
+        "No node offers nvidia.com/mig-7g.80gb.\n"
+        "  n1  offers none\n"
+        "  n2  offers none\n"
+        "No new layouts of one node's cards give the pod all 2 while all other pods stay.\n");
 }
 
 Test(why, more_than_is_looked_for_is_said)
@@ -211,8 +216,8 @@ Test(why, more_than_is_looked_for_is_said)
     desk_node("n1", 1);
     desk_pod("p", NULL, ASKS(TWO_G, 129));
     auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
-    cr_expect(strstr(a.out, "No change of one node's cards gives it all 129 without a pod that has "
-                            "to go, among those that were looked at: there are more.\n"),
+    cr_expect(strstr(a.out, "No new layouts of one node's cards give the pod all 129 while all "
+                            "other pods stay, among those that were looked at: there are more.\n"),
               "got:\n%s", a.out);
 }
 
@@ -222,7 +227,7 @@ Test(why, nothing_in_use_is_ever_given_up)
     desk_cut("n1", 0, "7g.80gb@0=ml/a");
     desk_pod("p", NULL, ASKS(TWO_G, 1));
     auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
-    cr_expect(strstr(a.out, "No change of one card's layout gives it one"), "got:\n%s", a.out);
+    cr_expect(strstr(a.out, "No new layout of a single card gives the pod one"), "got:\n%s", a.out);
 }
 
 Test(why, what_needs_no_answer_has_a_short_one)
@@ -282,6 +287,23 @@ Test(why, a_device_that_no_agent_wrote_takes_no_time)
     desk_pod("p", NULL, ASKS(TWO_G, 1));
     auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
     cr_expect_eq(a.code, 0);
+}
+
+Test(why, of_a_pod_that_asks_for_thousands_of_things_some_are_looked_at)
+{
+    auto_sb struct sb limits = SB_INIT(1 << 20);
+    for (unsigned i = 0; i < 2000; i++)
+        sb_addf(&limits, "nvidia.com/r%u: 1, ", i);
+    auto_free char *spec =
+        xasprintf("{containers: [{name: c, resources: {limits: {%s}}}]}", sb_str(&limits));
+    desk_node("n1", 1);
+    desk_pod("other", "n1", spec);
+    desk_pod("p", NULL, spec);
+    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_JSON, "p");
+    auto_json json_t *doc = json_loads(a.out, 0, NULL);
+    cr_expect_eq(json_array_size(JX_AT(doc, "resources")), 32);
+    cr_expect_str_eq(a.err, "Warning: the pod asks for more than 32 of the vendors' resources: "
+                            "the others are passed over\n");
 }
 
 Test(why, json_has_the_change)

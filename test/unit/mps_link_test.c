@@ -141,6 +141,31 @@ Test(mps_link, a_client_gets_in_once_the_daemon_is_ready_and_that_is_told)
     cr_expect_null(mps_link_trouble(link_of_cards));
 }
 
+/* Its user calls it to say what it knows: to be called back from there would make it say it again. */
+Test(mps_link, a_daemon_that_ends_because_it_was_set_so_is_not_told_before_it_has_ended)
+{
+    mps_link_update(link_of_cards);
+    wait_daemon(0);
+    wait_daemon(1);
+    changes = 0;
+    seals_put(&seals, "change", first, 1);
+    mps_link_update(link_of_cards);
+    cr_expect_not(mps_link_has_daemon(link_of_cards, &devices[0]));
+    cr_expect_eq(changes, 0, "it was ready, and is ended from within");
+    wait_ended("change");
+    cr_expect_eq(changes, 1);
+}
+
+Test(mps_link, a_daemon_that_is_taken_back_before_it_was_started_is_not_told)
+{
+    mps_link_update(link_of_cards);
+    offer(0);
+    mps_link_update(link_of_cards);
+    cr_expect_eq(changes, 0);
+    step();
+    cr_expect_not(was_started(names[0]));
+}
+
 Test(mps_link, a_container_is_the_client_of_one_daemon_and_not_of_two)
 {
     static const char *const replicas[] = {"GPU-0::0", "GPU-0::1"};

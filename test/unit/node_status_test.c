@@ -1064,6 +1064,90 @@ Test(node_status, labels_describe_the_cards_and_how_they_are_shared)
     node_done(&n);
 }
 
+/* The replicas in the status of card 0 and of its first partition, if it has one. */
+static void expect_replicas(struct node *n, int64_t of_card, int64_t of_part)
+{
+    auto_device_status struct device_status st;
+    build(&n->state, NULL, NOW_MS, &st);
+    const struct device_card *c = &st.devices[0];
+    cr_expect_eq(c->replicas, of_card, "%lld", (long long)c->replicas);
+    cr_expect_eq(c->n_partitions ? c->partitions[0].replicas : 0, of_part);
+    node_done(n);
+}
+
+#define SHARED_BY_4(mode)                                                                          \
+    "spec: {devices: [{uuid: GPU-00000000-fake, mode: " mode                                       \
+    ", sharing: {timeSlicing: {replicas: 4}}}]}"
+
+Test(node_status, a_card_that_containers_share_says_how_many_can)
+{
+    struct node n;
+    node_init(&n, 1);
+    n.hw.cards[0].card.mode = GPU_NATIVE;
+    node_read(&n);
+    node_want(&n, SHARED_BY_4("native"), APPLIED);
+    expect_replicas(&n, 4, 0);
+}
+
+Test(node_status, of_a_cut_card_each_partition_says_how_many_containers_can_have_it)
+{
+    struct node n;
+    node_init(&n, 1);
+    fake_put(&n.hw.cards[0], "1g.10gb", 0, whole_1g);
+    node_read(&n);
+    node_want(&n, SHARED_BY_4("mig, mig: {profiles: [{profile: 1g.10gb, count: 1}]}"), APPLIED);
+    expect_replicas(&n, 0, 4);
+}
+
+Test(node_status, with_the_strategy_none_a_cut_card_is_shared_as_a_whole)
+{
+    struct node n;
+    node_init(&n, 1);
+    fake_put(&n.hw.cards[0], "1g.10gb", 0, whole_1g);
+    node_read(&n);
+    node_want(&n, SHARED_BY_4("mig, mig: {profiles: [{profile: 1g.10gb, count: 1}]}"), APPLIED);
+    n.spec.mig_strategy = API_STRATEGY_NONE;
+    expect_replicas(&n, 4, 0);
+}
+
+Test(node_status, a_card_that_nobody_shares_says_nothing_of_replicas)
+{
+    struct node n;
+    node_init(&n, 1);
+    n.hw.cards[0].card.mode = GPU_NATIVE;
+    node_read(&n);
+    expect_replicas(&n, 0, 0);
+}
+
+/* The controller publishes, so that nobody would run the daemons. */
+Test(node_status, a_card_whose_sharing_is_refused_says_nothing_of_replicas)
+{
+    struct node n;
+    node_init(&n, 1);
+    n.hw.cards[0].card.mode = GPU_NATIVE;
+    node_read(&n);
+    node_want(&n,
+              "spec: {devices: [{uuid: GPU-00000000-fake, mode: native,"
+              " sharing: {mps: {replicas: 4}}}]}",
+              APPLIED);
+    expect_replicas(&n, 0, 0);
+}
+
+Test(node_status, replicas_of_the_nodes_own_configuration_are_said_too)
+{
+    struct node n;
+    static char name[] = "nvidia.com/gpu";
+    struct plugin_shared gpus = {.name = name, .offered_as = name, .replicas = 4096};
+    const struct plugin_config config = {.sharing = PLUGIN_TIME_SLICING,
+                                         .shared = &gpus,
+                                         .n_shared = 1};
+    node_init(&n, 1);
+    n.hw.cards[0].card.mode = GPU_NATIVE;
+    node_read(&n);
+    n.state.config = &config;
+    expect_replicas(&n, 4096, 0);
+}
+
 enum shape { WHOLE, EMPTY, ONES, THREES, ILL_ONES, SHAPES };
 
 static void shape(struct fake_card *c, enum shape s)

@@ -2,6 +2,8 @@
 /* What NVIDIA's library gone mad (nvml_mad.c) measures, and its limits of memory. */
 #include <stdbool.h>
 
+#include "base/clock.h"
+
 #include "test/unit/nvml_mad.h"
 
 static bool is_mad(void)
@@ -59,13 +61,24 @@ MAD(nvmlDeviceGetMigDeviceHandleByIndex, (nvml_device d, unsigned index, nvml_de
     return nvml_mad_answer(index == 0 || is_mad() ? NVML_SUCCESS : NVML_NOT_FOUND, NULL, 0);
 }
 
+#define YEAR_US (365ULL * 86400 * 1000000)
+
+/* Microseconds since 1970, as the driver has them, and ten years ahead, as the clock is before it is
+ * set. */
+static unsigned long long sampled_us(void)
+{
+    unsigned long long now = (unsigned long long)clock_wall_ms(clock_real()) * 1000;
+    return nvml_mad_is("clock") ? now + 10 * YEAR_US : now;
+}
+
 MAD(nvmlDeviceGetProcessUtilization,
     (nvml_device d, struct nvml_process_sample *list, unsigned *n, unsigned long long since))
 {
     unsigned room = *n;
     (void)d;
-    (void)since;
-    list[0] = (struct nvml_process_sample){.pid = 77, .timeStamp = 1, .smUtil = 20};
+    if (since > sampled_us() + YEAR_US)
+        return NVML_NOT_FOUND;
+    list[0] = (struct nvml_process_sample){.pid = 77, .timeStamp = sampled_us(), .smUtil = 20};
     if (is_mad())
         list[0].smUtil = 4000;
     *n = nvml_mad_number(1);

@@ -219,6 +219,17 @@ Test(nvml_mad, a_sane_library_is_measured)
     cr_expect_eq(card.processes[0].utilization, 20);
 }
 
+Test(nvml_mad, processes_go_on_to_be_measured_when_the_clock_was_set_back)
+{
+    auto_gpu struct gpu *g = open_mad("clock");
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    (void)measure(g, inv.cards[0].uuid);
+    nvml_mad_about("");
+    const struct telemetry_card card = measure(g, inv.cards[0].uuid);
+    cr_assert_eq(card.n_processes, 1);
+    cr_expect_eq(card.processes[0].utilization, 20);
+}
+
 /* Bits of reasons are a set: each of them may be. */
 Test(nvml_mad, what_cannot_be_is_measured_as_no_number)
 {

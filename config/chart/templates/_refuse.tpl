@@ -36,6 +36,9 @@
 {{- if and $v.koordinatorShares.enabled (not $v.slots.enabled) -}}
   {{- fail "koordinatorShares.enabled goes with slots.enabled alone: the agents that make shares come with it" -}}
 {{- end -}}
+{{- if and (ne $v.daemonsets.hamiMetrics "none") (not $v.metrics.telemetry) -}}
+  {{- fail "daemonsets.hamiMetrics goes with metrics.telemetry alone: HAMi's metrics are on the page /metrics/telemetry" -}}
+{{- end -}}
 {{- if and $v.otherNodes.enabled (ne $v.driver.from "runtimeClass") -}}
   {{- fail "otherNodes.enabled goes with driver.from=runtimeClass alone: otherwise the first DaemonSet has these nodes already" -}}
 {{- end -}}

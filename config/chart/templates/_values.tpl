@@ -32,11 +32,12 @@ yes
   {{- $pod := .object.spec.template.spec -}}
   {{- $_ = set $pod "tolerations" (concat $pod.tolerations $deployment.tolerations) -}}
   {{- if $isScheduler -}}
-    {{- include "cleave.hamiMetrics" . -}}
+    {{- include "cleave.hamiMetrics" (dict "object" .object "of" $deployment) -}}
     {{- include "cleave.kubeScheduler" . -}}
   {{- end -}}
 {{- else if eq $kind "DaemonSet" -}}
   {{- include "cleave.workload" (dict "object" .object "values" .values "tag" .tag "of" .values.daemonsets) -}}
+  {{- include "cleave.hamiMetrics" (dict "object" .object "of" .values.daemonsets) -}}
   {{- include "cleave.agent" . -}}
 {{- end -}}
 {{- end -}}
@@ -76,10 +77,11 @@ yes
 {{- end -}}
 {{- end -}}
 
+{{- /* .of is the part of the values that is for the program. */ -}}
 {{- define "cleave.hamiMetrics" -}}
 {{- $container := first .object.spec.template.spec.containers -}}
-{{- if ne .values.scheduler.hamiMetrics "none" -}}
-  {{- $_ := set $container "args" (append $container.args (printf "--hami-metrics=%s" .values.scheduler.hamiMetrics)) -}}
+{{- if ne .of.hamiMetrics "none" -}}
+  {{- $_ := set $container "args" (append $container.args (printf "--hami-metrics=%s" .of.hamiMetrics)) -}}
 {{- end -}}
 {{- end -}}
 

@@ -8,7 +8,7 @@
 #include "nodeagent/vendor/nvidia/nvml_telemetry.h"
 
 /* Bound on the samples that the driver is asked for at a time. */
-enum { MAX_SAMPLES = 2048 };
+enum { MAX_SAMPLES = 2048, US_OF_MS = 1000 };
 
 /* An entry of one of the driver's lists. */
 struct entry {
@@ -92,13 +92,21 @@ static double mean_of(unsigned pid, const struct nvml_process_sample *samples, u
     return of_pid ? sum / of_pid : 0;
 }
 
+/* The time stamp of the last sample that was seen; 0: none was. One that lies in the future is of before
+ * the clock was set back: the driver would have no later sample for as long as it takes to come again. */
+static unsigned long long seen_us(const struct nvml_measure *m)
+{
+    bool is_past = m->kept->sampled_us / US_OF_MS <= (uint64_t)clock_wall_ms(m->n->clock);
+    return is_past ? m->kept->sampled_us : 0;
+}
+
 /* Samples later than the last one that was seen. With MIG on there are none for any process. */
 static nvml_ret ask_samples(struct nvml_measure *m, struct nvml_process_sample *ret,
                             unsigned *ret_n)
 {
     struct nvml *n = m->n;
     *ret_n = MAX_SAMPLES;
-    nvml_ret rc = NVML_CALL(n, process_samples, m->device, ret, ret_n, m->kept->sampled_us);
+    nvml_ret rc = NVML_CALL(n, process_samples, m->device, ret, ret_n, seen_us(m));
     if (rc == NVML_SUCCESS && *ret_n > MAX_SAMPLES)
         return NVML_INSUFFICIENT_SIZE;
     if (rc != NVML_SUCCESS)
@@ -112,7 +120,7 @@ static void note_utilization(struct nvml_measured *kept, const struct nvml_proce
     for (unsigned i = 0; i < card->n_processes; i++)
         card->processes[i].utilization = mean_of(card->processes[i].pid, samples, n);
     for (unsigned i = 0; i < n; i++)
-        if (samples[i].timeStamp > kept->sampled_us)
+        if (i == 0 || samples[i].timeStamp > kept->sampled_us)
             kept->sampled_us = samples[i].timeStamp;
 }
 

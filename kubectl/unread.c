@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kubectl/unread.h"
+
+#include <stdlib.h>
+
+#include "base/xalloc.h"
+
+#include "kubectl/failure.h"
+
+int unread_note(struct unread *u, int rc, const char *what, const char *without, struct err *why,
+                struct err *e)
+{
+    if (rc == 0)
+        return 0;
+    if (!without || (rc != -ERR_FORBIDDEN && rc != -ERR_NOT_FOUND) || failure_is_login(why))
+        return err_move(e, why);
+    *XPUSH(u->notes, u->n) = xasprintf("%s cannot be read (%s): %s", what, err_msg(why), without);
+    return 0;
+}
+
+json_t *unread_json(const struct unread *u)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < u->n; i++)
+        (void)json_array_append_new(list, json_string(u->notes[i]));
+    return list;
+}
+
+void unread_done(struct unread *u)
+{
+    for (size_t i = 0; i < u->n; i++)
+        free(u->notes[i]);
+    free(u->notes);
+    *u = (struct unread){0};
+}
