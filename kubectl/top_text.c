@@ -149,8 +149,9 @@ static void add_age(const struct top_card *c, const struct screen *s, struct sb 
 {
     auto_free char *age = number(c->age_s, 0, " s");
     auto_free char *words =
-        xasprintf("    not read for %s: these are the last values\n", *age ? age : "a while");
+        xasprintf("    not read for %s: these are the last values", *age ? age : "a while");
     screen_paint(s, b, INK_BAD, words);
+    sb_add_char(b, '\n');
 }
 
 static void add_card(const struct top_card *c, const struct screen *s, struct sb *b)
@@ -177,12 +178,10 @@ void top_text_head(const struct screen *s, struct sb *b)
 
 void top_text(const struct top_view *v, const struct screen *s, struct sb *ret)
 {
-    auto_free char *name = safe_text(v->name);
-    screen_paint(s, ret, INK_STRONG, name);
+    screen_paint_foreign(s, ret, INK_STRONG, v->name);
     if (v->error) {
-        auto_free char *why = safe_text(v->error);
         sb_add(ret, "  ");
-        screen_paint(s, ret, INK_BAD, why);
+        screen_paint_foreign(s, ret, INK_BAD, v->error);
     }
     sb_add_char(ret, '\n');
     for (size_t i = 0; v->node && i < v->node->n; i++)
