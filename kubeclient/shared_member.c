@@ -83,26 +83,31 @@ static void remember(struct shared_member *m, const char *list, size_t len, size
     m->n += m->n < MAX_SEEN;
 }
 
-/* Puts the value where the path leads, if null stands there. */
+/* What stands in the list's place while the rest is parsed, as a text of JSON and as its value: no API
+ * server writes it. */
+#define MARK      "\"\\u0001shared\\u0001\""
+#define MARK_TEXT "\001shared\001"
+
+/* Puts the value where the path leads, if the mark stands there. */
 static bool put(const struct shared_member *m, json_t *obj, json_t *value)
 {
     const char *const *key = m->path;
     for (; key[1]; key++)
         obj = json_object_get(obj, *key);
-    return json_is_null(json_object_get(obj, *key)) && json_object_set(obj, *key, value) == 0;
+    const char *text = json_string_value(json_object_get(obj, *key));
+    return text && strcmp(text, MARK_TEXT) == 0 && json_object_set(obj, *key, value) == 0;
 }
 
-/* The object with null in the place of the list, and then the list that was seen. False: the list was
+/* The object with the mark in the place of the list, and then the list that was seen. False: the list was
  * not where the path leads, or the rest cannot be parsed. */
 static bool parse_around(const struct shared_member *m, const struct shared_text *seen,
                          const char *text, size_t len, const char *list, json_t **ret)
 {
-    static const char null[] = "null";
     size_t before = (size_t)(list - text);
     auto_json json_t *obj = NULL;
-    auto_sb struct sb rest = SB_INIT(len + sizeof(null));
+    auto_sb struct sb rest = SB_INIT(len + sizeof(MARK));
     sb_add_mem(&rest, text, before);
-    sb_add(&rest, null);
+    sb_add(&rest, MARK);
     sb_add_mem(&rest, list + seen->len, len - before - seen->len);
     if (jx_parse(sb_str(&rest), rest.len, rest.len, &obj, /* e= */ NULL) < 0 ||
         !put(m, obj, seen->value))

@@ -35,6 +35,7 @@ Test(shared_member, every_object_is_what_its_text_says)
         "{\"models\":[{\"n\":1}],\"status\":{\"models\":[{\"n\":1}]}}",
         "{\"models\":[{\"n\":1}],\"status\":{}}",
         "{\"models\":[{\"n\":1}],\"status\":7}",
+        "{\"models\":[{\"n\":1}],\"status\":{\"models\":null}}",
         "{\"models\":[{\"n\":1}]}",
         "{\"status\":{\"models\": [ {\"n\":1} ] }}",
         "{\"status\":{\"models\":{\"n\":1}}}",
