@@ -63,9 +63,19 @@ int options_check_utf8(const char *what, const char *value, struct err *e)
     return text ? 0 : err_set(e, ERR_INVALID, "%s is not UTF-8", what);
 }
 
-static void list_options(const struct option_def *defs, struct option *ret, char *letters)
+/* The table as getopt_long wants it. */
+struct getopt_table {
+    struct option longs[OPTIONS_MAX + 1];
+    char letters[2 * OPTIONS_MAX + 3];
+};
+
+static void list_options(const struct option_def *defs, bool until_operand, struct getopt_table *t)
 {
     size_t n = 0;
+    struct option *ret = t->longs;
+    char *letters = t->letters;
+    if (until_operand)
+        *letters++ = '+';
     *letters++ = ':'; /* so that getopt distinguishes a missing value from an unknown flag */
     for (; defs[n].name; n++) {
         assert(n < OPTIONS_MAX);
@@ -105,26 +115,66 @@ static const struct option_def *find_option(const struct option_def *defs, int c
     return NULL;
 }
 
+/* The flag that getopt_long has refused: of a long one that it does not know (optopt is 0) the whole
+ * word, which is the last that it has read. */
+static int refuse(const struct option_def *defs, char **argv, const char *before, const char *after,
+                  struct err *e)
+{
+    const char letter[] = {'-', (char)optopt, '\0'};
+    bool is_long = optopt >= FIRST_CODE;
+    const char *word = is_long  ? defs[optopt - FIRST_CODE].name
+                       : optopt ? letter
+                                : argv[optind - 1];
+    return err_set(e, ERR_INVALID, "%s%s%s%s; see --help", before, is_long ? "--" : "", word,
+                   after);
+}
+
+/* What getopt_long leaves of -o=json begins with the equals sign; that of -o =json is a word. */
+static const char *value_given(int code, char **argv)
+{
+    bool is_joined = optarg && code < FIRST_CODE && optarg != argv[optind - 1];
+    return is_joined && *optarg == '=' ? optarg + 1 : optarg;
+}
+
+static int count(const struct option_def *d, struct err *e)
+{
+    if (!d->value || !d->on)
+        return 0;
+    if (*d->on)
+        return err_set(e, ERR_INVALID, "--%s can be given once only", d->name);
+    *d->on = true;
+    return 0;
+}
+
 int options_parse(const struct option_def *defs, int argc, char **argv, const char **operands,
                   size_t max, size_t *ret_n, struct err *e)
 {
-    struct option longs[OPTIONS_MAX + 1];
-    char letters[2 * OPTIONS_MAX + 2];
-    list_options(defs, longs, letters);
+    struct getopt_table t;
+    list_options(defs, /* until_operand= */ false, &t);
     TRY(from_environment(defs, e));
     optind = 0; /* glibc: starts over, permuting operands to the end */
     for (;;) {
-        int at = optind ? optind : 1;
-        int code = getopt_long(argc, argv, letters, longs, NULL);
+        int code = getopt_long(argc, argv, t.letters, t.longs, NULL);
         if (code == -1)
             return take_operands(argc, argv, operands, max, ret_n, e);
         if (code == ':')
-            return err_set(e, ERR_INVALID, "%s needs a value; see --help", argv[at]);
+            return refuse(defs, argv, "", " needs a value", e);
         const struct option_def *d = find_option(defs, code);
         if (!d)
-            return err_set(e, ERR_INVALID, "unknown flag %s; see --help", argv[at]);
-        TRY(set(d, optarg, e));
+            return refuse(defs, argv, "unknown flag ", "", e);
+        TRY(count(d, e));
+        TRY(set(d, value_given(code, argv), e));
     }
+}
+
+int options_first_operand(const struct option_def *defs, int argc, char **argv)
+{
+    struct getopt_table t;
+    list_options(defs, /* until_operand= */ true, &t);
+    optind = 0;
+    while (getopt_long(argc, argv, t.letters, t.longs, NULL) != -1)
+        continue;
+    return optind;
 }
 
 static void print_flag(const struct option_def *d)

@@ -8,9 +8,9 @@
 #include "base/err.h"
 
 /*
- * Command-line flags as a table, over getopt_long: --name VALUE, --name=VALUE, -l VALUE, or --name
- * alone for a switch (--name=false turns it off). An environment variable may replace an absent
- * flag. For main and its commands only, because it reads the environment.
+ * Command-line flags as a table, over getopt_long: --name VALUE, --name=VALUE, -l VALUE, -l=VALUE,
+ * or --name alone for a switch (--name=false turns it off). An environment variable may replace an
+ * absent flag. For main and its commands only, because it reads the environment.
  */
 struct option_def {
     const char *name;  /* without dashes; NULL ends the table */
@@ -21,15 +21,21 @@ struct option_def {
     /* Target of a value; holds the default. For a switch, if not NULL: "true" or "false" when the
      * flag was given. */
     const char **text;
-    bool *on; /* target of a switch; NULL: `text` is */
+    /* Target of a switch; NULL: `text` is. Of a value: set when the flag was given, and then a second
+     * one is an error; NULL: the last one counts. */
+    bool *on;
 };
 
 #define OPTIONS_MAX 64
 
 /* Flags may stand before and after operands. operands gets up to max pointers into argv (all
- * borrowed). ERR_INVALID: unknown flag, missing value, too many operands. */
+ * borrowed). ERR_INVALID: unknown flag, missing value, too many operands; it names the word. */
 int options_parse(const struct option_def *defs, int argc, char **argv, const char **operands,
                   size_t max, size_t *ret_n, struct err *e) MUST_CHECK;
+
+/* The index of the first operand; argc: there is none. A flag that is not in the table counts as one
+ * without a value. */
+int options_first_operand(const struct option_def *defs, int argc, char **argv);
 
 /* Reads the number that a flag has (named without dashes) as num_parse does. ERR_INVALID names flag,
  * value and range. */

@@ -7,22 +7,24 @@
 #include "base/options.h"
 
 static const char *path;
-static bool loud;
-static const char *said;
+static bool loud, has_node;
+static const char *said, *node;
 static const struct option_def defs[] = {
     {"path", 'p', "OPTIONS_TEST_PATH", "PATH", "where", &path, NULL},
-    {"loud", 0, NULL, NULL, "say more", NULL, &loud},
+    {"loud", 'l', NULL, NULL, "say more", NULL, &loud},
     {"said", 0, NULL, NULL, "or not", &said, NULL},
+    {"node", 0, NULL, "NAME", "which", &node, &has_node},
     {0},
 };
 
 static const char *operands[2];
 static size_t n_operands;
 
-static int parse(struct err *e, const char *const *args)
+static char words[8][32];
+static char *argv[9];
+
+static int make_argv(const char *const *args)
 {
-    static char words[8][32];
-    static char *argv[9];
     int n = 0;
     argv[n++] = words[0];
     for (; *args; args++, n++) {
@@ -30,8 +32,14 @@ static int parse(struct err *e, const char *const *args)
         argv[n] = words[n];
     }
     argv[n] = NULL;
+    return n;
+}
+
+static int parse(struct err *e, const char *const *args)
+{
+    int n = make_argv(args);
     path = "default";
-    loud = false;
+    loud = has_node = false;
     said = NULL;
     return options_parse(defs, n, argv, operands, 2, &n_operands, e);
 }
@@ -98,6 +106,61 @@ Test(options, mistakes_are_named)
     cr_expect_str_eq(err_msg(&e), "--path needs a value; see --help");
     cr_expect_eq(PARSE(&e, "a", "b", "c"), -(int)ERR_INVALID);
     cr_expect_str_eq(err_msg(&e), "unexpected argument \"c\"; see --help");
+}
+
+static void expect_mistake(const char *message, const char *const *args)
+{
+    auto_err struct err e = {0};
+    cr_expect_eq(parse(&e, args), -(int)ERR_INVALID, "%s", message);
+    cr_expect_str_eq(err_msg(&e), message);
+}
+#define EXPECT_MISTAKE(message, ...)                                                               \
+    expect_mistake(message, (const char *const[]){__VA_ARGS__, NULL})
+
+/* getopt_long moves operands behind the flags, and reads letters one by one. */
+Test(options, the_word_that_is_named_is_the_wrong_one_wherever_it_stands)
+{
+    EXPECT_MISTAKE("unknown flag -w; see --help", "a", "-w");
+    EXPECT_MISTAKE("unknown flag -w; see --help", "a", "-w", "b");
+    EXPECT_MISTAKE("unknown flag -q; see --help", "a", "-lq", "b");
+    EXPECT_MISTAKE("unknown flag --wide; see --help", "a", "b", "--wide", "-l");
+    EXPECT_MISTAKE("unknown flag --wide; see --help", "--loud", "a", "--wide", "b");
+    EXPECT_MISTAKE("--path needs a value; see --help", "a", "b", "--path");
+    EXPECT_MISTAKE("-p needs a value; see --help", "a", "-lp");
+}
+
+Test(options, an_equals_sign_may_follow_a_letter_too)
+{
+    cr_assert_eq(PARSE(NULL, "-p=/c"), 0);
+    cr_expect_str_eq(path, "/c");
+    cr_assert_eq(PARSE(NULL, "-lp=/d", "a"), 0);
+    cr_expect_str_eq(path, "/d");
+    cr_assert_eq(PARSE(NULL, "-p", "=/e"), 0);
+    cr_expect_str_eq(path, "=/e");
+}
+
+Test(options, a_flag_of_which_one_counts_is_refused_a_second_time)
+{
+    cr_assert_eq(PARSE(NULL, "--path=/a", "--path=/b", "--node=a"), 0);
+    cr_expect_str_eq(path, "/b");
+    EXPECT_MISTAKE("--node can be given once only", "--node=a", "x", "--node", "b");
+}
+
+static int first_operand(const char *const *args)
+{
+    int n = make_argv(args);
+    return options_first_operand(defs, n, argv);
+}
+#define FIRST(...) first_operand((const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+
+Test(options, the_first_operand_is_no_flags_value)
+{
+    cr_expect_eq(FIRST(), 1);
+    cr_expect_eq(FIRST("a", "-l"), 1);
+    cr_expect_eq(FIRST("--path", "/x", "-l", "a", "b"), 4);
+    cr_expect_eq(FIRST("-p/x", "--node=n", "--odd", "a"), 4);
+    cr_expect_eq(FIRST("--loud", "--path"), 3);
+    cr_expect_str_eq(argv[1], "--loud");
 }
 
 Test(options, a_number_names_its_flag_and_range)
