@@ -4,24 +4,32 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/duration.h"
 #include "base/options.h"
 #include "base/xalloc.h"
 
 #include "kubeclient/http.h"
 #include "kubectl/command.h"
 #include "kubectl/completion.h"
+#include "kubectl/operand.h"
 
 /* No eye follows more than a picture a second; the agents measure each 15 s by default. */
-enum { MAX_COMPLETION_BYTES = 4096, REDRAW_MS = 1000, TOP_MS = 15000 };
+enum {
+    MAX_COMPLETION_BYTES = 4096,
+    MAX_TIMEOUT_MS = 3600000,
+    REDRAW_MS = 1000,
+    TOP_MS = 15000,
+};
 
 /* Where the agents are by default (config/namespace). */
 #define AGENTS_NS "cleave-node"
 
 /* What was given to the one command that a process runs. */
 static struct given {
-    const char *kubeconfig, *context, *output, *node, *file, *ns;
-    bool help, watch;
+    const char *kubeconfig, *context, *output, *timeout, *node, *file, *ns;
+    bool help, watch, all_namespaces, has_node, has_file;
     const char *operand; /* NULL: none */
+    const char *name;    /* the pod's, of the operand */
 } given;
 
 /* The flags that all commands have. */
@@ -39,6 +47,10 @@ static const struct option_def common[] = {
      .value = "json|yaml",
      .text = &given.output,
      .help = "print a document, for programs"},
+    {.name = "request-timeout",
+     .value = "TIME",
+     .text = &given.timeout,
+     .help = "longest wait for one answer: 5s, 2m; 0: as if absent"},
     {.name = "help", .letter = 'h', .on = &given.help, .help = "show this"},
 };
 
@@ -64,10 +76,23 @@ static int page_of(void *arg, struct scope *s, const struct pod_page *page, char
     return pod_page_get(kc_http_way(arg), s, page, ret, e);
 }
 
+/* As kubectl takes it: a number without a unit is seconds. 0: the client's own. */
+static int read_timeout(const char *text, int64_t *ret_ms, struct err *e)
+{
+    if (!text || strcmp(text, "0") == 0)
+        return 0;
+    bool is_number = text[strspn(text, "0123456789")] == '\0';
+    auto_free char *time = xasprintf("%s%s", text, is_number ? "s" : "");
+    if (duration_parse(time, 1, MAX_TIMEOUT_MS, ret_ms, e) < 0)
+        return err_wrap(e, "--request-timeout");
+    return 0;
+}
+
 static int connect_to(struct session *ret, struct command *c, struct err *e)
 {
-    const struct kc_http_opts o = {.user_agent = "kubectl-cleave/" CLEAVE_VERSION};
+    struct kc_http_opts o = {.user_agent = "kubectl-cleave/" CLEAVE_VERSION};
     TRY(command_output_of(given.output, &c->output, e));
+    TRY(read_timeout(given.timeout, &o.request_timeout_ms, e));
     TRY(kc_config_discover_context(given.kubeconfig, given.context, environ, &ret->config, e));
     TRY(kc_http_new(&ret->config, &o, &ret->kc, e));
     ret->scope = scope_new(/* parent= */ NULL, /* timeout_ms= */ -1);
@@ -99,18 +124,23 @@ static int run_plan(const struct command *c, const struct session *s)
     return command_plan(c, given.file);
 }
 
+/* As kubectl has it, -n "" is as if absent. */
+static const char *ns_or(const char *other)
+{
+    return given.ns && *given.ns ? given.ns : other;
+}
+
 static int run_why(const struct command *c, const struct session *s)
 {
-    const char *ns = given.ns ? given.ns : s->config.ns;
-    return command_why(c, ns ? ns : "default", given.operand);
+    const char *ns = ns_or(s->config.ns);
+    return command_why(c, ns ? ns : "default", given.name);
 }
 
 static int run_top(const struct command *c, const struct session *s)
 {
-    const char *ns = given.ns ? given.ns : AGENTS_NS;
+    const char *ns = ns_or(AGENTS_NS);
     (void)s;
-    return given.watch ? command_top_watch(c, ns, given.operand)
-                       : command_top(c, ns, given.operand);
+    return given.watch ? command_top_watch(c, ns, given.node) : command_top(c, ns, given.node);
 }
 
 static int run_doctor(const struct command *c, const struct session *s)
@@ -122,31 +152,71 @@ static int run_doctor(const struct command *c, const struct session *s)
 static int run_history(const struct command *c, const struct session *s)
 {
     (void)s;
-    return command_history(c, given.operand);
+    return command_history(c, given.node);
 }
 
-enum { MAX_OWN_FLAGS = 2 };
+/* --- What an operand names --- */
+
+/* The operand's own namespace counts as if -n had named it. */
+static int take_pod(struct err *e)
+{
+    static char *ns; /* lives as long as `given` */
+    TRY(operand_pod(given.operand, &ns, &given.name, e));
+    if (ns && given.ns && strcmp(ns, given.ns) != 0)
+        return err_set(e, ERR_INVALID, "%s is in another namespace than -n says, %s", given.operand,
+                       given.ns);
+    given.ns = ns ? ns : given.ns;
+    return 0;
+}
+
+static int take_node(struct err *e)
+{
+    if (given.has_node)
+        return err_set(e, ERR_INVALID, "--node and %s name two nodes", given.operand);
+    given.node = given.operand;
+    return 0;
+}
+
+/* People write a file without its flag. */
+static int take_no_file(struct err *e)
+{
+    return err_set(e, ERR_INVALID, "unexpected argument \"%s\": did you mean -f %s?", given.operand,
+                   given.operand);
+}
+
+enum { MAX_OWN_FLAGS = 3 };
+
+#define NODE_FLAG                                                                                  \
+    {                                                                                              \
+        .name = "node", .value = "NAME", .text = &given.node, .on = &given.has_node,               \
+        .help = "only this node"                                                                   \
+    }
+
+/* For the habit: these commands look at all namespaces anyway. */
+#define ALL_FLAG                                                                                   \
+    {                                                                                              \
+        .name = "all-namespaces", .letter = 'A', .on = &given.all_namespaces,                      \
+        .help = "all namespaces, as without it"                                                    \
+    }
 
 static const struct command_def {
     const char *name; /* NULL: the command without one */
     const char *words, *about;
     struct option_def own[MAX_OWN_FLAGS];
-    bool takes_operand;
-    const char **needs; /* what it cannot do without; NULL: nothing */
+    int (*take)(struct err *e); /* reads given.operand; NULL: there is none */
+    const char **needs;         /* what it cannot do without; NULL: nothing */
     const char *needs_words;
     int (*run)(const struct command *c, const struct session *s);
 } commands[] = {
     {.words = "[--node NAME] [-w]",
      .about = "Shows the cluster's GPUs by node: how each card is cut or shared, which pods have "
               "what,\nand what is free. Changes nothing.",
-     .own = {{.name = "node",
-              .value = "NAME",
-              .text = &given.node,
-              .help = "only the cards of this node"},
+     .own = {NODE_FLAG,
              {.name = "watch",
               .letter = 'w',
               .on = &given.watch,
-              .help = "draw them anew as they change"}},
+              .help = "draw them anew as they change"},
+             ALL_FLAG},
      .run = run_cards},
     {.name = "plan",
      .words = "-f FILE",
@@ -158,8 +228,10 @@ static const struct command_def {
               .letter = 'f',
               .value = "FILE",
               .text = &given.file,
+              .on = &given.has_file,
               .help = "GPUProfiles and MIGConfigs, YAML or JSON; - is stdin"}},
      .needs_words = "-f FILE",
+     .take = take_no_file,
      .needs = &given.file,
      .run = run_plan},
     {.name = "why",
@@ -172,36 +244,38 @@ static const struct command_def {
               .value = "NAME",
               .text = &given.ns,
               .help = "of the pod; else the context's, or default"}},
-     .takes_operand = true,
+     .take = take_pod,
      .needs_words = "the pod's name",
-     .needs = &given.operand,
+     .needs = &given.name,
      .run = run_why},
     {.name = "top",
      .words = "[NODE] [-n NAMESPACE] [-w]",
      .about = "Shows what the cards do now, and which pod how much of it: use, memory, "
               "temperature, power.\nAsks the nodes' agents by a port-forward. Changes nothing.",
-     .own =
-         {{.name = "namespace",
-           .letter = 'n',
-           .value = "NAME",
-           .text = &given.ns,
-           .help = "of the agents; else " AGENTS_NS},
-          {.name = "watch", .letter = 'w', .on = &given.watch, .help = "draw it anew each 15 s"}},
-     .takes_operand = true,
+     .own = {{.name = "namespace",
+              .letter = 'n',
+              .value = "NAME",
+              .text = &given.ns,
+              .help = "of the agents; else " AGENTS_NS},
+             {.name = "watch", .letter = 'w', .on = &given.watch, .help = "draw it anew each 15 s"},
+             NODE_FLAG},
+     .take = take_node,
      .run = run_top},
     {.name = "doctor",
      .words = "",
      .about = "Says what is not right in the cluster, and what mends it. Changes nothing.\n"
               "Exits with 0 if nothing was found, with 2 if something was, with 1 if it could not "
               "be\ntold.",
+     .own = {ALL_FLAG},
      .run = run_doctor},
     {.name = "history",
      .words = "NODE",
      .about = "Shows what has changed on a node and its cards, the newest first: conditions with "
               "the\ntimes of their last change, and Events. Changes nothing.",
-     .takes_operand = true,
+     .own = {NODE_FLAG},
+     .take = take_node,
      .needs_words = "the node's name",
-     .needs = &given.operand,
+     .needs = &given.node,
      .run = run_history},
 };
 
@@ -239,8 +313,14 @@ static int parse(const struct command_def *d, const struct option_def *flags, in
                  struct err *e)
 {
     size_t n;
-    TRY(options_parse(flags, argc, argv, &given.operand, d->takes_operand, &n, e));
-    if (!given.help && d->needs && !*d->needs)
+    TRY(options_parse(flags, argc, argv, &given.operand, d->take != NULL, &n, e));
+    if (given.help)
+        return 0;
+    if (given.operand)
+        TRY(d->take(e));
+    if (given.node)
+        TRY(operand_node(given.node, &given.node, e));
+    if (d->needs && (!*d->needs || !**d->needs))
         return err_set(e, ERR_INVALID, "must specify %s", d->needs_words);
     return 0;
 }
@@ -275,25 +355,69 @@ static int complete(int argc, char **argv)
     return fputs(sb_str(&words), stdout) < 0;
 }
 
+static int tell_version(void)
+{
+    return puts("kubectl-cleave " CLEAVE_VERSION) < 0;
+}
+
 /* Without zeroing: jansson asks for millions of pieces when a long list is parsed, and fills them. */
 static void *json_memory(size_t bytes)
 {
     return xrealloc(/* p= */ NULL, bytes);
 }
 
+/* Brings the command's name before the flags that stand before it. Returns it; NULL: there is none. */
+static const char *take_verb(int argc, char **argv)
+{
+    struct option_def all[OPTIONS_MAX + 1] = {0};
+    memcpy(all, common, sizeof(common));
+    size_t n = ARRAY_LEN(common);
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+        for (const struct option_def *d = commands[i].own; d < commands[i].own + MAX_OWN_FLAGS; d++)
+            if (d->name)
+                all[n++] = *d;
+    int at = options_first_operand(all, argc, argv);
+    if (at >= argc)
+        return NULL;
+    char *verb = argv[at];
+    memmove(&argv[2], &argv[1], sizeof(*argv) * (size_t)(at - 1));
+    return argv[1] = verb;
+}
+
+static const struct command_def *find_command(const char *name)
+{
+    for (size_t i = 1; i < ARRAY_LEN(commands); i++)
+        if (strcmp(name, commands[i].name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+/* `help COMMAND` is `COMMAND --help`. */
+static const char *take_help(int *argc, char ***argv)
+{
+    given.help = true;
+    (*argc)--;
+    (*argv)++;
+    return take_verb(*argc, *argv);
+}
+
 int main(int argc, char **argv)
 {
     json_set_alloc_funcs(json_memory, free);
-    const char *name = argc < 2 || argv[1][0] == '-' ? NULL : argv[1];
+    if (argc > 1 && strcmp(argv[1], "__complete") == 0)
+        return complete(argc - 2, argv + 2);
+    if (argc > 1 && strcmp(argv[1], "--version") == 0)
+        return tell_version();
+    const char *name = take_verb(argc, argv);
+    if (name && strcmp(name, "help") == 0)
+        name = take_help(&argc, &argv);
     if (!name)
         return run(&commands[0], argc, argv);
     if (strcmp(name, "version") == 0)
-        return puts("kubectl-cleave " CLEAVE_VERSION) < 0;
-    if (strcmp(name, "__complete") == 0)
-        return complete(argc - 2, argv + 2);
-    for (size_t i = 1; i < ARRAY_LEN(commands); i++)
-        if (strcmp(name, commands[i].name) == 0)
-            return run(&commands[i], argc - 1, argv + 1);
+        return tell_version();
+    const struct command_def *d = find_command(name);
+    if (d)
+        return run(d, argc - 1, argv + 1);
     auto_err struct err e = {0};
     (void)err_set(&e, ERR_INVALID, "unknown command \"%s\" for \"kubectl cleave\"", name);
     return usage_error(/* name= */ NULL, &e);
