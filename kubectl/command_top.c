@@ -38,6 +38,7 @@ struct round {
     char *token; /* NULL: no agent wants one */
     struct asked *agents;
     size_t n;
+    size_t found; /* agents' pods, also those that cannot be asked */
     atomic_size_t next;
 };
 
@@ -64,6 +65,7 @@ static int see_pod(void *arg, const json_t *obj, struct err *e)
     (void)e;
     struct round *r = arg;
     struct agent_pod at;
+    r->found++;
     if (agent_pod_read(obj, &at))
         XPUSH(r->agents, r->n)->at = at;
     return 0;
@@ -84,6 +86,29 @@ static void keep_one_a_node(struct round *r)
     r->n = n;
 }
 
+/* Who may not read Nodes is not told that there is none. */
+static bool lacks_node(const struct round *r, const char *node)
+{
+    auto_json json_t *obj = NULL;
+    const struct kc_target t = {.res = &resource_nodes, .name = node};
+    return kc_get(r->c->kc, r->c->scope, &t, &obj, /* e= */ NULL) == -ERR_NOT_FOUND;
+}
+
+/* Why there is nobody to ask. */
+static int say_none(const struct round *r, const char *node, struct err *e)
+{
+    const char *on = node ? " on node " : "";
+    const char *name = node ? node : "";
+    if (node && !r->found && lacks_node(r, node))
+        return err_set(e, ERR_INVALID, "nodes \"%s\" not found", node);
+    if (!r->found)
+        return err_set(e, ERR_INVALID,
+                       "no agent runs as a pod%s%s in the namespace %s (-n names another)", on,
+                       name, r->ns);
+    return err_set(e, ERR_INVALID, "%zu agent%s found%s%s, none Ready: kubectl get pods -n %s",
+                   r->found, r->found == 1 ? "" : "s", on, name, r->ns);
+}
+
 static int find_agents(struct round *r, const char *node, struct err *e)
 {
     auto_free char *fields = node ? xasprintf("spec.nodeName=%s", node) : NULL;
@@ -91,10 +116,7 @@ static int find_agents(struct round *r, const char *node, struct err *e)
     const struct kc_list_opts o = {.labels = AGENTS, .fields = fields, .resource_version = "0"};
     TRY(kc_list_each(r->c->kc, r->c->scope, &t, &o, see_pod, r, /* ret_version= */ NULL, e));
     keep_one_a_node(r);
-    if (r->n)
-        return 0;
-    return err_set(e, ERR_INVALID, "no agent is ready%s%s in the namespace %s (-n names another)",
-                   node ? " on node " : "", node ? node : "", r->ns);
+    return r->n ? 0 : say_none(r, node, e);
 }
 
 static int fetch_token(struct round *r, struct err *e)

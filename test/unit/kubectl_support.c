@@ -23,7 +23,7 @@ enum { MEMORY_MIB = 81559, MAX_PARTS = 1024 };
 
 struct kc *desk_kc;
 static struct scope *scope;
-static const char *forbidden, *lacking;
+static const char *forbidden, *forbidden_get, *lacking;
 static unsigned n_watches;
 static bool is_terminal;
 static bool (*at_watch)(unsigned n);
@@ -34,6 +34,8 @@ static int refuse(void *arg, const struct kc_call *call, struct err *e)
     const char *plural = call->target->res->plural;
     if (call->verb == KC_WATCH && !call->after && !at_watch(++n_watches))
         scope_cancel(scope);
+    if (call->verb == KC_GET && forbidden_get && strcmp(forbidden_get, plural) == 0)
+        return err_set(e, ERR_FORBIDDEN, "%s is forbidden: User \"eve\" cannot get", plural);
     if (call->verb != KC_LIST || call->after)
         return 0;
     if (forbidden && strcmp(forbidden, plural) == 0)
@@ -48,7 +50,7 @@ void desk_set_up(void)
     folder_enter();
     desk_kc = kc_fake_new(clock_real());
     scope = scope_new(NULL, -1);
-    forbidden = lacking = NULL;
+    forbidden = forbidden_get = lacking = NULL;
     n_watches = 0;
     is_terminal = false;
     kc_fake_hook(desk_kc, refuse, NULL);
@@ -59,6 +61,11 @@ void desk_tear_down(void)
     (void)scope_free(scope);
     (void)kc_free(desk_kc);
     folder_leave();
+}
+
+void desk_forbid_get(const char *plural)
+{
+    forbidden_get = plural;
 }
 
 void desk_forbid(const char *plural)
@@ -454,15 +461,27 @@ struct desk_answer desk_doctor(enum command_output output)
     return ask(output, doctor, NULL);
 }
 
-void desk_agent(const char *pod, const char *node, const char *arguments)
+static void create_agent(const char *pod, const char *node, const char *arguments,
+                         const char *ready)
 {
     auto_free char *yaml = xasprintf(
         "{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: cleave-node,"
         " labels: {app.kubernetes.io/part-of: cleave, app.kubernetes.io/component: agent}},"
         " spec: {nodeName: %s, containers: [{name: agent, args: %s}]}}",
         pod, node, arguments);
+    auto_free char *status = xasprintf("{conditions: [{type: Ready, status: '%s'}]}", ready);
     desk_create(&resource_pods, yaml);
-    set_pod_status("cleave-node", pod, "{conditions: [{type: Ready, status: 'True'}]}");
+    set_pod_status("cleave-node", pod, status);
+}
+
+void desk_agent(const char *pod, const char *node, const char *arguments)
+{
+    create_agent(pod, node, arguments, "True");
+}
+
+void desk_sick_agent(const char *pod, const char *node)
+{
+    create_agent(pod, node, "[run]", "False");
 }
 
 static command_page_fn *agents_page;

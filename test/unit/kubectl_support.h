@@ -47,6 +47,8 @@ void desk_event(const char *name, const char *yaml);
 void desk_lease(void);
 /* From now on lists of this kind are refused; NULL: of none. */
 void desk_forbid(const char *plural);
+/* From now on no single object of this kind may be read. */
+void desk_forbid_get(const char *plural);
 /* From now on lists of this kind find no such kind. */
 void desk_lack(const char *plural);
 
@@ -72,6 +74,8 @@ struct desk_answer desk_doctor(enum command_output output);
 /* The pod of an agent in the namespace cleave-node, Ready, whose container has these arguments (YAML of a
  * list). */
 void desk_agent(const char *pod, const char *node, const char *arguments);
+/* The pod of one that is not Ready. */
+void desk_sick_agent(const char *pod, const char *node);
 /* Asks the agents of this namespace; page: what they answer. */
 struct desk_answer desk_top(enum command_output output, const char *ns, const char *node,
                             command_page_fn *page);

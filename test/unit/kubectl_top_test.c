@@ -328,15 +328,42 @@ Test(top_command, what_may_not_be_read_anywhere_is_the_commands_error)
     cr_expect_str_eq(a.err, "Error from server (Forbidden): pods \"a\" is forbidden\n");
 }
 
+static void expect_nobody(const char *ns, const char *node, const char *message)
+{
+    auto_desk_answer struct desk_answer a = desk_top(OUTPUT_TEXT, ns, node, serve);
+    cr_expect_eq(a.code, COMMAND_FAILED);
+    cr_expect_str_eq(a.err, message);
+}
+
 Test(top_command, without_agents_it_says_where_it_looked)
 {
+    desk_node("n7", 1);
     desk_agent("a", "n1", ARGUMENTS);
-    auto_desk_answer struct desk_answer a = desk_top(OUTPUT_TEXT, "other", NULL, serve);
-    cr_expect_eq(a.code, COMMAND_FAILED);
-    cr_expect_str_eq(a.err, "error: no agent is ready in the namespace other (-n names another)\n");
-    auto_desk_answer struct desk_answer b = desk_top(OUTPUT_TEXT, "cleave-node", "n7", serve);
-    cr_expect_str_eq(b.err, "error: no agent is ready on node n7 in the namespace cleave-node (-n "
-                            "names another)\n");
+    expect_nobody("other", NULL,
+                  "error: no agent runs as a pod in the namespace other (-n names another)\n");
+    expect_nobody("cleave-node", "n7",
+                  "error: no agent runs as a pod on node n7 in the namespace cleave-node (-n names "
+                  "another)\n");
+}
+
+Test(top_command, a_node_that_is_not_there_is_named)
+{
+    desk_agent("a", "n1", ARGUMENTS);
+    expect_nobody("cleave-node", "n8", "error: nodes \"n8\" not found\n");
+    desk_forbid_get("nodes");
+    expect_nobody("cleave-node", "n8",
+                  "error: no agent runs as a pod on node n8 in the namespace cleave-node (-n names "
+                  "another)\n");
+}
+
+Test(top_command, of_agents_that_are_not_ready_it_says_how_to_look)
+{
+    desk_sick_agent("a", "n1");
+    expect_nobody("cleave-node", "n1",
+                  "error: 1 agent found on node n1, none Ready: kubectl get pods -n cleave-node\n");
+    desk_sick_agent("b", "n2");
+    expect_nobody("cleave-node", NULL,
+                  "error: 2 agents found, none Ready: kubectl get pods -n cleave-node\n");
 }
 
 static int serve_thrice(void *arg, struct scope *s, const struct pod_page *at, char **ret,
