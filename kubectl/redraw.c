@@ -38,7 +38,12 @@ static int draw(const struct command *c, const char *text, bool first)
 {
     bool in_place = c->output == OUTPUT_TEXT && c->screen.in_place;
     const char *between = c->output == OUTPUT_YAML ? "---\n" : c->output == OUTPUT_TEXT ? "\n" : "";
-    auto_free char *all = xasprintf("%s%s", in_place ? CLEAR : first ? "" : between, text);
+    auto_free char *fitting = in_place ? screen_fit(&c->screen, text) : NULL;
+    auto_free char *all = xasprintf("%s%s",
+                                    in_place ? CLEAR
+                                    : first  ? ""
+                                             : between,
+                                    in_place ? fitting : text);
     return command_put(c, all);
 }
 

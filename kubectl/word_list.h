@@ -3,7 +3,7 @@
 
 #include "kubectl/screen.h"
 
-/* Lists of words below a heading, broken into lines. Pure. */
+/* Lists of words, and prose, below a heading, broken into lines. Pure. */
 struct word_list {
     struct sb *out;
     const struct screen *screen;
@@ -16,3 +16,8 @@ struct word_list {
 void word_list_add(struct word_list *l, const char *word);
 /* Ends the line, if there was a word. */
 void word_list_end(struct word_list *l);
+
+/* Appends prose, which is ours or was made safe, as lines with the heading before the first; further
+ * ones are indented as far. It is broken at its spaces where the screen wraps; a word is never
+ * broken, since people copy commands. */
+void word_list_prose(struct sb *out, const struct screen *s, const char *heading, const char *text);

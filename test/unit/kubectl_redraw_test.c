@@ -43,6 +43,17 @@ Test(redraw, on_a_terminal_a_picture_takes_the_place_of_the_one_before)
     cr_expect_eq(count(a.out, "\033[H\033[Jn1  Ready\n"), 2, "%s", a.out);
 }
 
+Test(redraw, on_a_terminal_a_picture_has_no_more_lines_than_the_terminal_has_rows)
+{
+    desk_node("n1", 8);
+    desk_terminal();
+    desk_rows(10);
+    auto_desk_answer struct desk_answer a = desk_cards_watch(OUTPUT_TEXT, NULL, cut_then_end);
+    cr_expect_eq(count(a.out, "\033[H\033[Jn1  Ready\n"), 2, "%s", a.out);
+    cr_expect_eq(count(a.out, "\n"), 2 * 9, "%s", a.out);
+    cr_expect_eq(count(a.out, " more lines\n"), 2, "%s", a.out);
+}
+
 Test(redraw, documents_are_never_drawn_in_place)
 {
     desk_node("n1", 1);

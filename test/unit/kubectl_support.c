@@ -23,6 +23,7 @@ enum { MEMORY_MIB = 81559, MAX_PARTS = 1024 };
 
 struct kc *desk_kc;
 static struct scope *scope;
+static size_t columns, rows;
 static const char *forbidden, *forbidden_get, *lacking;
 static unsigned n_watches;
 static bool is_terminal;
@@ -53,6 +54,7 @@ void desk_set_up(void)
     forbidden = forbidden_get = lacking = NULL;
     n_watches = 0;
     is_terminal = false;
+    columns = rows = 0;
     kc_fake_hook(desk_kc, refuse, NULL);
 }
 
@@ -76,6 +78,16 @@ void desk_forbid(const char *plural)
 void desk_terminal(void)
 {
     is_terminal = true;
+}
+
+void desk_columns(size_t n)
+{
+    columns = n;
+}
+
+void desk_rows(size_t n)
+{
+    rows = n;
 }
 
 void desk_lack(const char *plural)
@@ -397,7 +409,10 @@ static struct desk_answer ask(enum command_output output,
     struct command c = {.kc = desk_kc,
                         .scope = scope,
                         .server = "https://desk",
-                        .screen = {.columns = 80, .in_place = is_terminal},
+                        .screen = {.columns = columns ? columns : 80,
+                                   .rows = rows,
+                                   .wraps = columns,
+                                   .in_place = is_terminal},
                         .output = output,
                         .clock = clock_real(),
                         .out = open_memstream(&a.out, &n_out),

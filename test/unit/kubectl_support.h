@@ -54,6 +54,10 @@ void desk_lack(const char *plural);
 
 /* From now on commands write to a terminal that obeys. */
 void desk_terminal(void);
+/* The screen is known to have so many columns. */
+void desk_columns(size_t n);
+/* It has so many rows. */
+void desk_rows(size_t n);
 
 /* What a command printed, and its exit code. */
 struct desk_answer {

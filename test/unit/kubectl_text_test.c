@@ -88,7 +88,7 @@ Test(safe_text, in_a_document_escapes_stand_for_what_a_terminal_obeys)
 
 static bool has_colours(bool is_terminal, const char *const env[])
 {
-    return screen_of(is_terminal, 100, (char *const *)(uintptr_t)env).colours;
+    return screen_of(is_terminal, 100, 24, (char *const *)(uintptr_t)env).colours;
 }
 #define ENV(...) ((const char *const[]){__VA_ARGS__, NULL})
 
@@ -106,19 +106,76 @@ Test(screen, only_a_terminal_that_obeys_has_pictures_drawn_in_place)
 {
     char *const xterm[] = {(char[]){"TERM=xterm"}, (char[]){"NO_COLOR=1"}, NULL};
     char *const dumb[] = {(char[]){"TERM=dumb"}, NULL};
-    cr_expect(screen_of(true, 100, xterm).in_place);
-    cr_expect_not(screen_of(true, 100, dumb).in_place);
-    cr_expect_not(screen_of(false, 100, xterm).in_place);
+    cr_expect(screen_of(true, 100, 24, xterm).in_place);
+    cr_expect_not(screen_of(true, 100, 24, dumb).in_place);
+    cr_expect_not(screen_of(false, 100, 24, xterm).in_place);
 }
 
 Test(screen, a_line_is_as_wide_as_the_terminal_within_bounds_and_80_elsewhere)
 {
     char *const none[] = {NULL};
-    cr_expect_eq(screen_of(true, 100, none).columns, 100);
-    cr_expect_eq(screen_of(true, 500, none).columns, SCREEN_MAX_COLUMNS);
-    cr_expect_eq(screen_of(true, 3, none).columns, SCREEN_MIN_COLUMNS);
-    cr_expect_eq(screen_of(true, 0, none).columns, 80);
-    cr_expect_eq(screen_of(false, 500, none).columns, 80);
+    cr_expect_eq(screen_of(true, 100, 24, none).columns, 100);
+    cr_expect_eq(screen_of(true, 500, 24, none).columns, SCREEN_MAX_COLUMNS);
+    cr_expect_eq(screen_of(true, 3, 24, none).columns, SCREEN_MIN_COLUMNS);
+    cr_expect_eq(screen_of(true, 0, 0, none).columns, 80);
+    cr_expect_eq(screen_of(false, 500, 24, none).columns, 80);
+}
+
+Test(screen, prose_is_broken_where_the_width_is_known_and_rows_are_a_terminals)
+{
+    char *const none[] = {NULL};
+    cr_expect(screen_of(true, 100, 24, none).wraps);
+    cr_expect_not(screen_of(true, 0, 0, none).wraps);
+    cr_expect_not(screen_of(false, 100, 24, none).wraps);
+    cr_expect_eq(screen_of(true, 100, 24, none).rows, 24);
+    cr_expect_eq(screen_of(false, 100, 24, none).rows, 0);
+}
+
+static struct screen told(bool is_terminal, size_t columns, const char *variable)
+{
+    auto_free char *word = xstrdup(variable);
+    char *const env[] = {word, NULL};
+    return screen_of(is_terminal, columns, 24, env);
+}
+
+Test(screen, COLUMNS_counts_where_no_terminal_knows_its_width)
+{
+    cr_expect_eq(told(false, 0, "COLUMNS=60").columns, 60);
+    cr_expect(told(false, 0, "COLUMNS=60").wraps);
+    cr_expect_eq(told(true, 0, "COLUMNS=60").columns, 60);
+    cr_expect_eq(told(true, 100, "COLUMNS=60").columns, 100);
+    cr_expect_eq(told(false, 0, "COLUMNS=7").columns, SCREEN_MIN_COLUMNS);
+    cr_expect_eq(told(false, 0, "COLUMNS=wide").columns, 80);
+    cr_expect_eq(told(false, 0, "COLUMNS=0").columns, 80);
+    cr_expect_not(told(false, 0, "COLUMNS=").wraps);
+}
+
+static void expect_fit(size_t rows, const char *text, const char *shown)
+{
+    const struct screen s = {.columns = 20, .rows = rows};
+    auto_free char *got = screen_fit(&s, text);
+    cr_expect_str_eq(got, shown, "%zu rows: got \"%s\"", rows, got);
+}
+
+/* The cursor needs a row, too: a text of three lines scrolls a screen of three. */
+Test(screen, what_does_not_fit_is_counted_on_the_last_line)
+{
+    expect_fit(0, "a\nb\nc\n", "a\nb\nc\n");
+    expect_fit(4, "a\nb\nc\n", "a\nb\nc\n");
+    expect_fit(3, "a\nb\nc\n", "a\nand 2 more lines\n");
+    expect_fit(2, "a\nb\nc\n", "and 3 more lines\n");
+    expect_fit(1, "a\n", "and 1 more line\n");
+    expect_fit(3, "a\nb\nc", "a\nand 2 more lines\n");
+    expect_fit(1, "", "");
+}
+
+Test(screen, a_line_that_is_wider_than_the_screen_takes_several_rows)
+{
+    expect_fit(3, "12345678901234567890\nb\n", "12345678901234567890\nb\n");
+    expect_fit(3, "123456789012345678901\nb\n", "and 2 more lines\n");
+    expect_fit(4, "123456789012345678901\nb\n", "123456789012345678901\nb\n");
+    expect_fit(3, "\033[32m1234567890123456789\xC3\xB6\033[0m\nb\n",
+               "\033[32m1234567890123456789\xC3\xB6\033[0m\nb\n");
 }
 
 Test(screen, foreign_text_has_our_colour_and_none_of_its_own)
@@ -216,6 +273,29 @@ Test(failure, is_told_in_the_words_of_kubectl)
                    "error: the server doesn't have what was asked for: is Cleave installed in this "
                    "cluster? (not found)");
     expect_failure(ERR_TOO_LARGE, 0, "too \x1b large", "error: too " X " large");
+}
+
+static void expect_prose(const struct screen *s, const char *text, const char *lines)
+{
+    auto_sb struct sb got = SB_INIT(CAP);
+    word_list_prose(&got, s, "  do  ", text);
+    cr_expect_str_eq(sb_str(&got), lines, "got \"%s\"", sb_str(&got));
+}
+
+Test(word_list, prose_is_broken_at_spaces_and_never_within_a_word)
+{
+    const struct screen narrow = {.columns = 20, .wraps = true};
+    const struct screen pipe = {.columns = 20};
+    expect_prose(&narrow, "see whether an agent", "  do  see whether an\n      agent\n");
+    expect_prose(&narrow,
+                 "gr\xC3\xB6\xC3\x9F"
+                 "er whether x",
+                 "  do  gr\xC3\xB6\xC3\x9F"
+                 "er whether\n      x\n");
+    expect_prose(&narrow, "a docs/api.md#reasons-why b",
+                 "  do  a\n      docs/api.md#reasons-why\n      b\n");
+    expect_prose(&narrow, "", "  do  \n");
+    expect_prose(&pipe, "see whether an agent runs", "  do  see whether an agent runs\n");
 }
 
 static void expect_completion(const char *const *words, size_t n, const char *answer)
