@@ -9,6 +9,7 @@
 #include "kubectl/remedy.h"
 #include "kubectl/safe_text.h"
 #include "kubectl/text.h"
+#include "kubectl/word_list.h"
 
 /* A message is cut here, so that one finding does not fill the screen. */
 enum { MAX_SEEN_BYTES = 2048 };
@@ -102,17 +103,21 @@ static void add_head(const struct complaint *c, const struct screen *s, struct s
     sb_add_char(b, '\n');
 }
 
+static void add_seen(const char *seen, const struct screen *s, struct sb *b)
+{
+    auto_sb struct sb safe = SB_INIT(4 * MAX_SEEN_BYTES);
+    safe_text_add(&safe, seen, MAX_SEEN_BYTES);
+    word_list_prose(b, s, "  seen  ", sb_str(&safe));
+}
+
 static void add_complaint(const struct complaint *c, const struct screen *s, struct sb *b)
 {
     const struct remedy *r = remedy_of(c->reason);
     add_head(c, s, b);
-    if (c->seen && *c->seen) {
-        sb_add(b, "  seen  ");
-        safe_text_add(b, c->seen, MAX_SEEN_BYTES);
-        sb_add_char(b, '\n');
-    }
+    if (c->seen && *c->seen)
+        add_seen(c->seen, s, b);
     if (*r->words)
-        sb_addf(b, "  do    %s\n", r->words);
+        word_list_prose(b, s, "  do    ", r->words);
     sb_addf(b, "  read  %s\n", r->page);
 }
 

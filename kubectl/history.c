@@ -11,6 +11,7 @@
 #include "kubectl/safe_text.h"
 #include "kubectl/status_card.h"
 #include "kubectl/text.h"
+#include "kubectl/word_list.h"
 
 /* A text is cut here, before a character that would be cut in two: it would be no text. */
 enum { MAX_WORDS_BYTES = 2048 };
@@ -161,7 +162,9 @@ static void add_entry(const struct history_entry *e, const struct screen *s, str
     screen_paint_foreign(s, b, e->is_bad ? INK_BAD : INK_GOOD, e->reason);
     if (e->times > 1)
         sb_addf(b, ", %lld times", (long long)e->times);
-    sb_addf(b, "\n%s%s%s", *words ? "    " : "", words, *words ? "\n" : "");
+    sb_add_char(b, '\n');
+    if (*words)
+        word_list_prose(b, s, "    ", words);
 }
 
 void history_text(const struct history *h, const struct screen *s, struct sb *ret)

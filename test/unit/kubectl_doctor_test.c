@@ -431,6 +431,23 @@ Test(doctor, what_is_found_comes_with_its_remedy_and_page)
                 "");
 }
 
+Test(doctor, sentences_are_broken_where_the_width_of_the_screen_is_known)
+{
+    desk_node("n1", 1);
+    desk_lease();
+    desk_columns(40);
+    desk_patch(&resource_devices, "n1", "status",
+               "{status: {conditions: [{type: Ready, status: 'False', reason: DriverNotLoaded, "
+               "message: a card is on the PCI bus and has no driver, lastTransitionTime: "
+               "'2027-01-15T12:00:00Z', observedGeneration: 1}]}}");
+    auto_desk_answer struct desk_answer a = desk_doctor(OUTPUT_TEXT);
+    cr_expect_not_null(strstr(a.out, "  seen  a card is on the PCI bus and has\n"
+                                     "        no driver\n"
+                                     "  do    install the driver on the node,\n"
+                                     "        or load it\n"),
+                       "got:\n%s", a.out);
+}
+
 Test(doctor, what_may_not_be_read_is_said_and_then_nothing_found_is_no_answer)
 {
     desk_node("n1", 1);

@@ -54,6 +54,19 @@ Test(history, conditions_and_events_are_told_the_newest_first)
                 "");
 }
 
+Test(history, sentences_are_broken_where_the_width_of_the_screen_is_known)
+{
+    desk_node("n1", 1);
+    desk_columns(30);
+    stand("n1", "{type: Ready, status: 'True', reason: Applied, message: each card is as it was "
+                "wanted, observedGeneration: 1, lastTransitionTime: '2027-01-15T10:00:00Z'}");
+    expect_told(COMMAND_OK,
+                "2027-01-15T10:00:00Z  Device  Ready is True: Applied\n"
+                "    each card is as it was\n"
+                "    wanted\n",
+                "");
+}
+
 Test(history, events_of_others_and_of_other_objects_are_not_ours_to_tell)
 {
     desk_node("n1", 1);
