@@ -145,7 +145,12 @@ start() {
     printf '\n%s$ cleave-agent inspect     # on %s%s\n' "$dim" "$node" "$plain"
     "${on_node[@]}" "$bin/cleave-agent" inspect --nvml-library "$bin/sim/libnvidia-ml.so.1" --state-dir "$home/state"
 
-    printf '\n%sEverything keeps running.%s Look around with: %s\n' "$bold" "$plain" "hack/kube/kubectl.sh ${dir#"$PWD/"}/kube get pods"
+    title "The cards, as the cluster knows them"
+    show kubectl cleave
+
+    printf '\n%sEverything keeps running.%s Look around with the cluster'"'"'s kubectl, which is in its network, as root:\n\n' "$bold" "$plain"
+    printf '  k() { %s "$@"; }\n  k get pods\n  k cleave\n  k cleave doctor\n' "$PWD/hack/kube/kubectl.sh $dir/kube"
+    printf '\nkubectl cleave top has nobody to ask here: it needs agents that run as pods, and this one runs beside the cluster.\n'
     printf 'Logs are in %s. End it with: make demo-shares-stop\n' "${dir#"$PWD/"}"
 }
 

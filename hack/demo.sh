@@ -277,7 +277,8 @@ start() {
     type -P kubectl >/dev/null || printf '  export PATH="%s:$%s"     # kubectl\n' "$kube" PATH
     printf '  export PATH="%s:$%s"     # kubectl cleave\n' "$bin" PATH
     printf '  kubectl get cleave\n  kubectl cleave\n  kubectl describe node h100-node     # its Events tell each step\n  kubectl describe device h100-node\n  kubectl explain gpuprofile.spec\n'
-    printf '\nLogs are in %s. End it with: make demo-stop\n' "${dir#"$PWD/"}"
+    printf '\nkubectl cleave top has nobody to ask here: it needs agents that run as pods, and these run beside the cluster.\n'
+    printf 'Logs are in %s. End it with: make demo-stop\n' "${dir#"$PWD/"}"
 }
 
 case "${1:-start}" in

@@ -89,9 +89,10 @@ static void keep_one_a_node(struct round *r)
 /* Who may not read Nodes is not told that there is none. */
 static bool lacks_node(const struct round *r, const char *node)
 {
+    auto_err struct err e = {0};
     auto_json json_t *obj = NULL;
     const struct kc_target t = {.res = &resource_nodes, .name = node};
-    return kc_get(r->c->kc, r->c->scope, &t, &obj, /* e= */ NULL) == -ERR_NOT_FOUND;
+    return kc_get(r->c->kc, r->c->scope, &t, &obj, &e) == -ERR_NOT_FOUND;
 }
 
 /* Why there is nobody to ask. */

@@ -19,5 +19,5 @@ void word_list_end(struct word_list *l);
 
 /* Appends prose, which is ours or was made safe, as lines with the heading before the first; further
  * ones are indented as far. It is broken at its spaces where the screen wraps; a word is never
- * broken, since people copy commands. */
+ * broken, since people copy names and paths. */
 void word_list_prose(struct sb *out, const struct screen *s, const char *heading, const char *text);

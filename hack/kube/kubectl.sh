@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs kubectl as the admin of the control plane in RUNDIR, from inside its network namespace where
-# it has one (hack/kube/node-up.sh makes one).
+# it has one (hack/kube/node-up.sh makes one). `cleave` is there when build/release has it.
 #
 #   hack/kube/kubectl.sh RUNDIR ARGUMENTS...
 set -euo pipefail
@@ -14,4 +14,6 @@ case "${1:-}" in -h | --help | '')
 esac
 open_rundir "$1"
 shift
-kubectl "$@"
+# kubectl takes no flag before the name of a plugin.
+export KUBECONFIG=$RUNDIR/admin.kubeconfig PATH=$KUBE_HERE/../../build/release:$PATH
+in_network "$RUNDIR" env KUBECACHEDIR="$RUNDIR/kubectl-cache" "$KUBECTL" "$@"

@@ -103,6 +103,7 @@ def test_the_demo_of_shares_puts_ten_pods_on_one_card(demo_of_shares):
         "nvidia.com/gpu 20, nvidia.com/gpucores 200, nvidia.com/gpumem 163118, nvidia.com/gpumem-percentage 200",
         "CUDA_DEVICE_MEMORY_LIMIT_0=7000m\nCUDA_DEVICE_SM_LIMIT=7\n",
         "container ubuntu-container needs 2 cards with 3000 MiB and 30 % of compute each; 1 of 2 fit",
+        "     3000 MiB 30 %  default/gpu-pod ubuntu-container\n",
         "/dev/nvidia0\n/dev/nvidia1\nCUDA_DEVICE_MEMORY_LIMIT_0=3000m\nCUDA_DEVICE_MEMORY_LIMIT_1=3000m\nCUDA_DEVICE_SM_LIMIT=30\n",
         "Everything keeps running",
     ):
