@@ -1,32 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/duration.h"
 #include "base/options.h"
 #include "base/xalloc.h"
 
-#include "kubeclient/http.h"
 #include "kubectl/command.h"
-#include "kubectl/completion.h"
+#include "kubectl/completion_names.h"
 #include "kubectl/operand.h"
+#include "kubectl/session.h"
 
-/* No eye follows more than a picture a second; the agents measure each 15 s by default. */
-enum {
-    MAX_COMPLETION_BYTES = 4096,
-    MAX_TIMEOUT_MS = 3600000,
-    REDRAW_MS = 1000,
-    TOP_MS = 15000,
-};
+/* No person waits longer for words. */
+enum { MAX_COMPLETION_BYTES = 65536, COMPLETION_MS = 1000 };
 
 /* Where the agents are by default (config/namespace). */
 #define AGENTS_NS "cleave-node"
 
 /* What was given to the one command that a process runs. */
 static struct given {
-    const char *kubeconfig, *context, *output, *timeout, *node, *file, *ns;
+    struct session_flags session;
+    const char *node, *file, *ns;
     bool help, watch, all_namespaces, has_node, has_file;
     const char *operand; /* NULL: none */
     const char *name;    /* the pod's, of the operand */
@@ -36,79 +29,23 @@ static struct given {
 static const struct option_def common[] = {
     {.name = "kubeconfig",
      .value = "PATH",
-     .text = &given.kubeconfig,
+     .text = &given.session.kubeconfig,
      .help = "API server; else $KUBECONFIG, the pod's own, ~/.kube/config"},
     {.name = "context",
      .value = "NAME",
-     .text = &given.context,
+     .text = &given.session.context,
      .help = "context of the kubeconfig; else its current one"},
     {.name = "output",
      .letter = 'o',
      .value = "json|yaml",
-     .text = &given.output,
+     .text = &given.session.output,
      .help = "print a document, for programs"},
     {.name = "request-timeout",
      .value = "TIME",
-     .text = &given.timeout,
+     .text = &given.session.timeout,
      .help = "longest wait for one answer: 5s, 2m; 0: as if absent"},
     {.name = "help", .letter = 'h', .on = &given.help, .help = "show this"},
 };
-
-struct session {
-    struct kc_config config;
-    struct kc *kc;
-    struct scope *scope;
-};
-
-static void session_done(struct session *s)
-{
-    (void)kc_free(s->kc);
-    kc_config_done(&s->config);
-    (void)scope_free(s->scope);
-}
-
-AUTO_DEFINE(session, struct session, session_done)
-#define auto_session AUTO(session)
-
-static int page_of(void *arg, struct scope *s, const struct pod_page *page, char **ret,
-                   struct err *e)
-{
-    return pod_page_get(kc_http_way(arg), s, page, ret, e);
-}
-
-/* As kubectl takes it: a number without a unit is seconds. 0: the client's own. */
-static int read_timeout(const char *text, int64_t *ret_ms, struct err *e)
-{
-    if (!text || strcmp(text, "0") == 0)
-        return 0;
-    bool is_number = text[strspn(text, "0123456789")] == '\0';
-    auto_free char *time = xasprintf("%s%s", text, is_number ? "s" : "");
-    if (duration_parse(time, 1, MAX_TIMEOUT_MS, ret_ms, e) < 0)
-        return err_wrap(e, "--request-timeout");
-    return 0;
-}
-
-static int connect_to(struct session *ret, struct command *c, struct err *e)
-{
-    struct kc_http_opts o = {.user_agent = "kubectl-cleave/" CLEAVE_VERSION};
-    TRY(command_output_of(given.output, &c->output, e));
-    TRY(read_timeout(given.timeout, &o.request_timeout_ms, e));
-    TRY(kc_config_discover_context(given.kubeconfig, given.context, environ, &ret->config, e));
-    TRY(kc_http_new(&ret->config, &o, &ret->kc, e));
-    ret->scope = scope_new(/* parent= */ NULL, /* timeout_ms= */ -1);
-    c->kc = ret->kc;
-    c->page = page_of;
-    c->page_arg = ret->kc;
-    c->scope = ret->scope;
-    c->server = ret->config.server;
-    c->screen = screen_behind(STDOUT_FILENO, environ);
-    c->clock = clock_real();
-    c->redraw_ms = REDRAW_MS;
-    c->top_ms = TOP_MS;
-    c->out = stdout;
-    c->err = stderr;
-    return 0;
-}
 
 /* --- Commands --- */
 
@@ -343,15 +280,53 @@ static int run(const struct command_def *d, int argc, char **argv)
         show_help(d, flags);
         return COMMAND_OK;
     }
-    if (connect_to(&s, &c, &e) < 0)
+    if (session_open(&given.session, &s, &c, &e) < 0)
         return command_fail(stderr, /* server= */ NULL, &e);
     return d->run(&c, &s);
 }
 
+/* The flags of all commands. */
+static void all_flags(struct option_def ret[OPTIONS_MAX + 1])
+{
+    size_t n = ARRAY_LEN(common);
+    memcpy(ret, common, sizeof(common));
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+        for (const struct option_def *d = commands[i].own; d < commands[i].own + MAX_OWN_FLAGS; d++)
+            if (d->name)
+                ret[n++] = *d;
+    ret[n] = (struct option_def){0};
+}
+
+/* The flags before the last word are taken as far as they can be read. A cluster that gives no names
+ * in time is no error. */
+static void add_names(enum completion_kind kind, int argc, char **argv, struct sb *ret)
+{
+    auto_err struct err e = {0};
+    auto_session struct session s = {0};
+    struct command c = {0};
+    struct option_def all[OPTIONS_MAX + 1];
+    size_t n;
+    all_flags(all);
+    bool is_whole = options_parse(all, argc - 1, argv, /* operands= */ NULL, 0, &n, &e) == 0;
+    if (!is_whole)
+        err_clear(&e);
+    if (session_open(&given.session, &s, &c, &e) < 0)
+        return;
+    auto_scope struct scope *soon = scope_new(s.scope, COMPLETION_MS);
+    const char *ns = ns_or(s.config.ns ? s.config.ns : "default");
+    completion_names(s.kc, soon, kind, ns, argv[argc - 1], ret);
+}
+
+/* argv[0] is no word of the command line. */
 static int complete(int argc, char **argv)
 {
     auto_sb struct sb words = SB_INIT(MAX_COMPLETION_BYTES);
-    completion_add((const char *const *)argv, (size_t)argc, &words);
+    const char *const *line = (const char *const *)argv + 1;
+    size_t n = (size_t)argc - 1;
+    enum completion_kind kind = completion_kind_of(line, n);
+    if (kind != COMPLETION_WORDS)
+        add_names(kind, argc, argv, &words);
+    completion_add(line, n, &words);
     return fputs(sb_str(&words), stdout) < 0;
 }
 
@@ -369,13 +344,8 @@ static void *json_memory(size_t bytes)
 /* Brings the command's name before the flags that stand before it. Returns it; NULL: there is none. */
 static const char *take_verb(int argc, char **argv)
 {
-    struct option_def all[OPTIONS_MAX + 1] = {0};
-    memcpy(all, common, sizeof(common));
-    size_t n = ARRAY_LEN(common);
-    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-        for (const struct option_def *d = commands[i].own; d < commands[i].own + MAX_OWN_FLAGS; d++)
-            if (d->name)
-                all[n++] = *d;
+    struct option_def all[OPTIONS_MAX + 1];
+    all_flags(all);
     int at = options_first_operand(all, argc, argv);
     if (at >= argc)
         return NULL;
@@ -405,7 +375,7 @@ int main(int argc, char **argv)
 {
     json_set_alloc_funcs(json_memory, free);
     if (argc > 1 && strcmp(argv[1], "__complete") == 0)
-        return complete(argc - 2, argv + 2);
+        return complete(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "--version") == 0)
         return tell_version();
     const char *name = take_verb(argc, argv);

@@ -2,6 +2,7 @@
 """The command line of kubectl cleave, before any cluster is asked."""
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -85,3 +86,14 @@ def test_help_and_version_are_found_where_people_look(said):
     assert said(["help"]) == said(["--help"]) == said(["-h"])
     assert said(["help", "why"]) == said(["why", "--help"])
     assert said(["--context", "east", "why", "-h"])[1].startswith("usage: kubectl cleave why POD")
+
+
+def test_the_flags_of_the_help_are_those_that_complete(said):
+    for verb in ([], ["doctor"], ["history"], ["plan"], ["top"], ["why"]):
+        flags = re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", said([*verb, "--help"])[1], re.MULTILINE)
+        assert sorted(said(["__complete", *verb, "--"])[1].split()) == sorted([*flags, ":4"])
+
+
+def test_a_cluster_that_is_not_there_completes_no_names_and_no_complaint(said):
+    for words in (["history", ""], ["why", "-n", "ml", ""], ["why", "-n", ""], ["top", "--context", "odd", ""], ["--node", ""]):
+        assert said(["__complete", *words]) == (0, ":4\n")

@@ -319,5 +319,33 @@ Test(completion, goes_on_as_the_command_line_may)
     COMPLETES(":4\n", "why", "");
     COMPLETES(":4\n", "odd", "--");
     COMPLETES("--namespace\n:4\n", "top", "--na");
+    COMPLETES("why\n:4\n", "--context", "east", "-w", "w");
+    COMPLETES("--filename\n:4\n", "-o", "json", "plan", "--fi");
+    COMPLETES(":4\n", "-n", "wh");
+    COMPLETES(":4\n", "plan", "--context", "--");
     expect_completion(NULL, 0, "doctor\nhistory\nplan\ntop\nversion\nwhy\n:4\n");
+}
+
+static void expect_kind(enum completion_kind kind, const char *const *words, size_t n)
+{
+    cr_expect_eq(completion_kind_of(words, n), kind, "%s", n ? words[n - 1] : "nothing");
+}
+#define IS_OF(kind, ...)                                                                           \
+    expect_kind(kind, (const char *const[]){__VA_ARGS__},                                          \
+                sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+
+Test(completion, a_name_is_asked_for_where_one_may_stand)
+{
+    IS_OF(COMPLETION_NODE, "history", "");
+    IS_OF(COMPLETION_NODE, "top", "-w", "n");
+    IS_OF(COMPLETION_NODE, "--node", "n");
+    IS_OF(COMPLETION_POD, "why", "-n", "ml", "tr");
+    IS_OF(COMPLETION_POD, "--context", "east", "why", "");
+    IS_OF(COMPLETION_NAMESPACE, "why", "train", "-n", "");
+    IS_OF(COMPLETION_WORDS, "why", "train", "");
+    IS_OF(COMPLETION_WORDS, "why", "-");
+    IS_OF(COMPLETION_WORDS, "plan", "");
+    IS_OF(COMPLETION_WORDS, "history", "-o", "");
+    IS_OF(COMPLETION_WORDS, "hist");
+    expect_kind(COMPLETION_WORDS, NULL, 0);
 }
