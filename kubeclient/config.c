@@ -259,13 +259,20 @@ static struct kc_config take_config(struct kc_config *c)
     return taken;
 }
 
+#define auto_kubeconfig __attribute__((cleanup(kubeconfig_done)))
+
+static int read_kubeconfig(const char *text, size_t len, struct kubeconfig *ret, struct err *e)
+{
+    auto_json json_t *doc = NULL;
+    TRY(yaml_load(text, len, &doc, e));
+    return jx_decode(doc, kubeconfig_fields, ret, e);
+}
+
 static int parse_kubeconfig(const char *text, size_t len, const char *folder, const char *context,
                             struct kc_config *ret, struct err *e)
 {
-    auto_json json_t *doc = NULL;
-    __attribute__((cleanup(kubeconfig_done))) struct kubeconfig k = {0};
-    TRY(yaml_load(text, len, &doc, e));
-    TRY(jx_decode(doc, kubeconfig_fields, &k, e));
+    auto_kubeconfig struct kubeconfig k = {0};
+    TRY(read_kubeconfig(text, len, &k, e));
     auto_kc_config struct kc_config made = {0};
     TRY(choose(&k, context, folder, &made, e));
     *ret = take_config(&made);
@@ -370,25 +377,55 @@ int kc_config_discover(const char *path_flag, char *const envp[], struct kc_conf
     return kc_config_discover_context(path_flag, /* context= */ NULL, envp, ret, e);
 }
 
+/* The file that the flag or KUBECONFIG names, or NULL. Caller frees. */
+static char *named_file(const char *path_flag, char *const envp[])
+{
+    return path_flag && *path_flag ? xstrdup(path_flag)
+                                   : first_existing(env_get(envp, "KUBECONFIG"));
+}
+
+/* ~/.kube/config, or NULL where there is none. Caller frees. */
+static char *own_file(char *const envp[])
+{
+    const char *home = env_get(envp, "HOME");
+    auto_free char *own = home ? xasprintf("%s/.kube/config", home) : NULL;
+    return own && is_readable(own) ? TAKE(own) : NULL;
+}
+
 int kc_config_discover_context(const char *path_flag, const char *context, char *const envp[],
                                struct kc_config *ret, struct err *e)
 {
-    if (path_flag && *path_flag)
-        return load_with_environ(path_flag, context, envp, ret, e);
     const char *list = env_get(envp, "KUBECONFIG");
-    auto_free char *listed = first_existing(list);
-    if (listed)
-        return load_with_environ(listed, context, envp, ret, e);
+    auto_free char *named = named_file(path_flag, envp);
+    if (named)
+        return load_with_environ(named, context, envp, ret, e);
     if (!context && env_get(envp, "KUBERNETES_SERVICE_HOST"))
         return kc_config_in_cluster(envp, /* folder= */ NULL, ret, e);
     if (list && *list)
         return err_set(e, ERR_NOT_FOUND, "KUBECONFIG: %s does not exist or cannot be read", list);
-    const char *home = env_get(envp, "HOME");
-    auto_free char *own = home ? xasprintf("%s/.kube/config", home) : NULL;
-    if (own && is_readable(own))
+    auto_free char *own = own_file(envp);
+    if (own)
         return load_with_environ(own, context, envp, ret, e);
     return err_set(e, ERR_NOT_FOUND,
                    "no kubeconfig: use --kubeconfig or KUBECONFIG, or run in a pod");
+}
+
+int kc_config_contexts(const char *path_flag, char *const envp[], kc_context_fn *fn, void *arg,
+                       struct err *e)
+{
+    size_t len = 0;
+    auto_free char *text = NULL;
+    auto_kubeconfig struct kubeconfig k = {0};
+    const char *list = env_get(envp, "KUBECONFIG");
+    auto_free char *named = named_file(path_flag, envp);
+    auto_free char *path = named || (list && *list) ? TAKE(named) : own_file(envp);
+    if (!path)
+        return err_set(e, ERR_NOT_FOUND, "no kubeconfig");
+    TRY(file_read(path, MAX_FILE_BYTES, &text, &len, e));
+    TRY(read_kubeconfig(text, len, &k, e));
+    for (size_t i = 0; i < k.context_count; i++)
+        fn(arg, k.contexts[i].name);
+    return 0;
 }
 
 static void exec_copy(struct kc_exec_config *to, const struct kc_exec_config *from)

@@ -62,6 +62,12 @@ int kc_config_discover(const char *path_flag, char *const envp[], struct kc_conf
 int kc_config_discover_context(const char *path_flag, const char *context, char *const envp[],
                                struct kc_config *ret, struct err *e) MUST_CHECK;
 
+/* Calls fn with the name of each context of the file from which kc_config_discover_context takes one.
+ * ERR_NOT_FOUND, ERR_INVALID. */
+typedef void kc_context_fn(void *arg, const char *name);
+int kc_config_contexts(const char *path_flag, char *const envp[], kc_context_fn *fn, void *arg,
+                       struct err *e) MUST_CHECK;
+
 /* A kubeconfig file. context NULL: its current-context. Relative paths in it are relative to the
  * file's folder. ERR_NOT_FOUND, ERR_INVALID (names the field), ERR_TOO_LARGE beyond 4 MiB. */
 int kc_config_load(const char *path, const char *context, struct kc_config *ret,

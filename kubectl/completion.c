@@ -7,10 +7,9 @@
 static const char *const verbs[] = {"doctor", "history", "plan", "top", "version", "why", NULL};
 static const char *const formats[] = {"json", "yaml", NULL};
 static const char *const none[] = {NULL};
-static const char *const take_values[] = {"--context", "--filename",  "--kubeconfig",
-                                          "--node",    "--namespace", "--output",
-                                          "-f",        "-n",          "-o",
-                                          NULL,        NULL};
+static const char *const take_values[] =
+    {"--context", "--filename", "--kubeconfig",      "--node", "--namespace", "--output", "-f",
+     "-n",        "-o",         "--request-timeout", NULL};
 
 #define COMMON "--context", "--help", "--kubeconfig", "--output", "--request-timeout"
 
@@ -70,6 +69,8 @@ enum completion_kind completion_kind_of(const char *const *words, size_t n)
     struct line l = read_line(words, n);
     if (is_one_of(l.before, "-n", "--namespace"))
         return COMPLETION_NAMESPACE;
+    if (strcmp(l.before, "--context") == 0)
+        return COMPLETION_CONTEXT;
     if (strcmp(l.before, "--node") == 0)
         return COMPLETION_NODE;
     if (l.last[0] == '-' || l.n_operands || is_in(l.before, take_values))

@@ -9,7 +9,13 @@
  * is the one to complete. */
 
 /* What the last word may become. */
-enum completion_kind { COMPLETION_WORDS, COMPLETION_NODE, COMPLETION_POD, COMPLETION_NAMESPACE };
+enum completion_kind {
+    COMPLETION_WORDS,
+    COMPLETION_CONTEXT,
+    COMPLETION_NODE,
+    COMPLETION_POD,
+    COMPLETION_NAMESPACE
+};
 enum completion_kind completion_kind_of(const char *const *words, size_t n);
 
 /* Appends the verbs, flags and formats that it may become, one a line, and the directive of Cobra that

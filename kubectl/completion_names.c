@@ -5,6 +5,7 @@
 
 #include "base/jx.h"
 
+#include "kubeclient/config.h"
 #include "kubectl/safe_text.h"
 #include "service/resources.h"
 
@@ -19,15 +20,21 @@ struct names {
     size_t n;
 };
 
+static void add(void *arg, const char *name)
+{
+    struct names *l = arg;
+    if (!name || l->n == MAX_NAMES || strncmp(name, l->with, strlen(l->with)) != 0)
+        return;
+    auto_free char *safe = safe_text(name);
+    sb_addf(l->out, "%s\n", safe);
+    l->n++;
+}
+
 static int see(void *arg, const json_t *obj, struct err *e)
 {
     struct names *l = arg;
-    const char *name = JX_STR_AT(obj, "metadata", "name");
-    if (!name || strncmp(name, l->with, strlen(l->with)) != 0)
-        return 0;
-    auto_free char *safe = safe_text(name);
-    sb_addf(l->out, "%s\n", safe);
-    return ++l->n < MAX_NAMES ? 0 : err_set(e, ERR_CANCELED, "enough names");
+    add(l, JX_STR_AT(obj, "metadata", "name"));
+    return l->n < MAX_NAMES ? 0 : err_set(e, ERR_CANCELED, "enough names");
 }
 
 void completion_names(struct kc *kc, struct scope *s, enum completion_kind kind, const char *ns,
@@ -44,4 +51,12 @@ void completion_names(struct kc *kc, struct scope *s, enum completion_kind kind,
                                    .fields = is_pod ? "status.phase=Pending" : NULL};
     int rc = kc_list_each(kc, s, &t, &o, see, &names, /* ret_version= */ NULL, &why);
     (void)rc; /* the names that came before an error are names all the same */
+}
+
+void completion_contexts(const char *path, char *const envp[], const char *with, struct sb *ret)
+{
+    auto_err struct err why = {0};
+    struct names names = {.with = with, .out = ret};
+    int rc = kc_config_contexts(path, envp, add, &names, &why);
+    (void)rc; /* a kubeconfig that cannot be read has none */
 }

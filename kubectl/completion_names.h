@@ -9,3 +9,6 @@
  * be read, is left out. */
 void completion_names(struct kc *kc, struct scope *s, enum completion_kind kind, const char *ns,
                       const char *with, struct sb *ret);
+
+/* The same of the contexts of the kubeconfig; path NULL: that of the environment. */
+void completion_contexts(const char *path, char *const envp[], const char *with, struct sb *ret);

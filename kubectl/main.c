@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/options.h"
 #include "base/xalloc.h"
@@ -310,6 +311,10 @@ static void add_names(enum completion_kind kind, int argc, char **argv, struct s
     bool is_whole = options_parse(all, argc - 1, argv, /* operands= */ NULL, 0, &n, &e) == 0;
     if (!is_whole)
         err_clear(&e);
+    if (kind == COMPLETION_CONTEXT) {
+        completion_contexts(given.session.kubeconfig, environ, argv[argc - 1], ret);
+        return;
+    }
     if (session_open(&given.session, &s, &c, &e) < 0)
         return;
     auto_scope struct scope *soon = scope_new(s.scope, COMPLETION_MS);

@@ -97,3 +97,11 @@ def test_the_flags_of_the_help_are_those_that_complete(said):
 def test_a_cluster_that_is_not_there_completes_no_names_and_no_complaint(said):
     for words in (["history", ""], ["why", "-n", "ml", ""], ["why", "-n", ""], ["top", "--context", "odd", ""], ["--node", ""]):
         assert said(["__complete", *words]) == (0, ":4\n")
+
+
+def test_contexts_are_those_of_the_kubeconfig(said, nowhere):
+    assert said(["__complete", "doctor", "--context", ""]) == (0, "east\n:4\n")
+    assert said(["__complete", "--context", "w"]) == (0, ":4\n")
+    other = nowhere.with_name("other")
+    other.write_text(nowhere.read_text().replace('"east"', '"west"'))
+    assert said(["__complete", "--kubeconfig", str(other), "--context", "w"]) == (0, "west\n:4\n")

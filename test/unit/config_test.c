@@ -276,6 +276,38 @@ Test(config, another_context_can_be_asked_for_and_is_not_the_pods)
     cr_expect_eq(kc_config_discover_context(NULL, "y", pod_only, &c, NULL), -ERR_NOT_FOUND);
 }
 
+static void note_context(void *arg, const char *name)
+{
+    char *names = arg;
+    size_t len = strlen(names);
+    (void)snprintf(names + len, 64 - len, "%s ", name);
+}
+
+static void expect_contexts(const char *path, const char *variable, const char *value,
+                            const char *names)
+{
+    char got[64] = "";
+    auto_free char *set = entry(variable, value);
+    char *env[] = {set, NULL};
+    cr_expect_eq(kc_config_contexts(path, env, note_context, got, NULL),
+                 *names ? 0 : -ERR_NOT_FOUND);
+    cr_expect_str_eq(got, names);
+}
+
+Test(config, the_contexts_are_those_of_the_file_that_is_taken)
+{
+    auto_folder struct folder f = folder_new();
+    auto_free char *kube = xasprintf("%s/.kube", f.path);
+    cr_assert_eq(mkdir(kube, 0700), 0);
+    free(write_file(f.path, ".kube/config", "{contexts: [{name: home}]}"));
+    auto_free char *path = write_file(f.path, "k", "{contexts: [{name: east}, {name: west}]}");
+    expect_contexts(path, "HOME", f.path, "east west ");
+    expect_contexts(NULL, "KUBECONFIG", path, "east west ");
+    expect_contexts(NULL, "HOME", f.path, "home ");
+    expect_contexts(NULL, "KUBECONFIG", "/nowhere", "");
+    expect_contexts(NULL, "PATH", "/bin", "");
+}
+
 /* Another cluster than the one that was meant would be worse. */
 Test(config, a_list_of_files_that_are_not_there_is_told_and_not_passed_over)
 {

@@ -342,6 +342,7 @@ Test(completion, a_name_is_asked_for_where_one_may_stand)
     IS_OF(COMPLETION_POD, "why", "-n", "ml", "tr");
     IS_OF(COMPLETION_POD, "--context", "east", "why", "");
     IS_OF(COMPLETION_NAMESPACE, "why", "train", "-n", "");
+    IS_OF(COMPLETION_CONTEXT, "why", "--context", "");
     IS_OF(COMPLETION_WORDS, "why", "train", "");
     IS_OF(COMPLETION_WORDS, "why", "-");
     IS_OF(COMPLETION_WORDS, "plan", "");
