@@ -225,6 +225,19 @@ def test_kubectl_completes_its_words(kubectl, release):
     assert done.stdout.splitlines() == ["plan", ":4"], done
 
 
+def test_names_of_the_cluster_complete(rig, kubectl, release):
+    node = rig.node({"h100-80": 1})
+    wait_for(lambda: kubectl.json("get", "devices")["items"], 30)
+
+    def completes(*words):
+        command = [release("kubectl-cleave"), "__complete", "--kubeconfig", kubectl.kubeconfig, *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
+
+    assert completes("history", node.name) == completes("--node", node.name) == [node.name, ":4"]
+    assert completes("why", "-n", "kube-sys") == ["kube-system", ":4"]
+    assert completes("why", "-n", "kube-system", "") == [":4"]
+
+
 def test_the_verbs_of_the_help_are_those_that_complete(release):
     def said(*words):
         return subprocess.run([release("kubectl-cleave"), *words], capture_output=True, text=True, timeout=60, check=True).stdout
