@@ -38,7 +38,8 @@ static int draw(const struct command *c, const char *text, bool first)
 {
     bool in_place = c->output == OUTPUT_TEXT && c->screen.in_place;
     const char *between = c->output == OUTPUT_YAML ? "---\n" : c->output == OUTPUT_TEXT ? "\n" : "";
-    auto_free char *fitting = in_place ? screen_fit(&c->screen, text) : NULL;
+    struct screen now = screen_now(&c->screen, fileno(c->out));
+    auto_free char *fitting = in_place ? screen_fit(&now, text) : NULL;
     auto_free char *all = xasprintf("%s%s",
                                     in_place ? CLEAR
                                     : first  ? ""

@@ -55,6 +55,17 @@ struct screen screen_behind(int fd, char *const envp[])
     return screen_of(is_terminal, size.ws_col, size.ws_row, envp);
 }
 
+struct screen screen_now(const struct screen *s, int fd)
+{
+    struct winsize size;
+    struct screen now = *s;
+    if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col && size.ws_row) {
+        now.columns = within(size.ws_col);
+        now.rows = size.ws_row;
+    }
+    return now;
+}
+
 void screen_paint(const struct screen *s, struct sb *b, enum ink ink, const char *text)
 {
     static const char *const codes[] = {[INK_PLAIN] = "",  [INK_STRONG] = "1", [INK_DIM] = "2",

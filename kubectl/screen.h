@@ -26,6 +26,8 @@ struct screen {
 struct screen screen_of(bool is_terminal, size_t columns, size_t rows, char *const envp[]);
 /* The screen behind this descriptor. */
 struct screen screen_behind(int fd, char *const envp[]);
+/* A screen behind this descriptor with the size that it has by now; without a terminal as it was. */
+struct screen screen_now(const struct screen *s, int fd);
 
 enum ink { INK_PLAIN, INK_STRONG, INK_DIM, INK_GOOD, INK_BUSY, INK_BAD };
 

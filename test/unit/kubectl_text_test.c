@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "base/jx.h"
 #include "base/xalloc.h"
@@ -148,6 +152,19 @@ Test(screen, COLUMNS_counts_where_no_terminal_knows_its_width)
     cr_expect_eq(told(false, 0, "COLUMNS=wide").columns, 80);
     cr_expect_eq(told(false, 0, "COLUMNS=0").columns, 80);
     cr_expect_not(told(false, 0, "COLUMNS=").wraps);
+}
+
+Test(screen, a_terminal_that_was_resized_has_its_new_size)
+{
+    const struct screen before = {.columns = 80, .rows = 24, .colours = true};
+    int fd = posix_openpt(O_RDWR | O_NOCTTY);
+    const struct winsize size = {.ws_row = 10, .ws_col = 60};
+    cr_assert(fd >= 0 && ioctl(fd, TIOCSWINSZ, &size) == 0);
+    struct screen now = screen_now(&before, fd);
+    cr_expect(now.rows == 10 && now.columns == 60 && now.colours);
+    (void)close(fd);
+    now = screen_now(&before, -1);
+    cr_expect(now.rows == 24 && now.columns == 80);
 }
 
 static void expect_fit(size_t rows, const char *text, const char *shown)
