@@ -83,6 +83,22 @@ int plan_file_read(const char *path, struct plan_file *ret, struct err *e)
     return plan_file_parse(file_title(path), text, len, ret, e);
 }
 
+bool plan_file_brings(const struct plan_file *f, const struct node_view *v,
+                      const struct device_source *source)
+{
+    size_t i;
+    json_t *doc;
+    if (source->kind == API_SOURCE_PROFILE && names(f, source->name))
+        return true;
+    json_array_foreach(f->configs, i, doc) {
+        const struct object *config =
+            node_view_config(&v->configs, JX_STR_AT(doc, "metadata", "name"));
+        if (config && node_view_brings(v, source, config))
+            return true;
+    }
+    return false;
+}
+
 void plan_file_done(struct plan_file *f)
 {
     json_decref(f->profiles);

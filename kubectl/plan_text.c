@@ -13,7 +13,7 @@
 enum { MAX_NAMED = 20 };
 
 struct sums {
-    size_t changing, standing, refusing, goes, comes, evicted, waited_for;
+    size_t changing, standing, refusing, rejected, ill, goes, comes, evicted, waited_for;
 };
 
 /* --- Lines --- */
@@ -63,6 +63,12 @@ static void add_users(struct sb *b, const struct screen *s, const struct card_pl
 
 /* --- Cards --- */
 
+/* Of an ill card that is as wanted there is nothing to say. */
+static bool is_ill(const struct card_plan_view *c)
+{
+    return c->fate == FATE_CANNOT && c->ill;
+}
+
 static void add_card_head(struct sb *b, const struct screen *s, const struct card_plan_view *c)
 {
     static const char *const words[] = {[FATE_STAYS] = "as wanted",
@@ -78,6 +84,8 @@ static void add_card_head(struct sb *b, const struct screen *s, const struct car
     auto_free char *source = safe_text(c->source);
     sb_addf(b, "  %s  %s  by %s: ", title, model, source);
     const char *word = c->fate == FATE_STAYS && c->sharing ? "is shared anew" : words[c->fate];
+    if (is_ill(c))
+        word = "stays as it is, for it is ill";
     screen_paint(s, b, inks[c->fate], word);
     sb_add_char(b, '\n');
 }
@@ -113,8 +121,8 @@ static void add_problem(struct sb *b, const struct screen *s, const struct plan_
 {
     auto_free char *words = xasprintf("%s%s%s: %s", p->source, *p->source ? ": " : "", p->reason,
                                       p->message ? p->message : "");
-    add_line(b, s, p->refused ? INK_BAD : INK_BUSY,
-             p->refused ? "  cannot be: " : "  note: ", words);
+    bool cannot = p->refused && p->of_file;
+    add_line(b, s, cannot ? INK_BAD : INK_BUSY, cannot ? "  cannot be: " : "  note: ", words);
 }
 
 static void add_node(struct sb *b, const struct screen *s, const struct node_plan *n)
@@ -186,6 +194,14 @@ static void add_time(struct sb *b, const struct plan_queue *q)
                 t->waiting, t->waiting == 1 ? "" : "s", t->waiting == 1 ? "s" : "");
 }
 
+/* Of a profile that the plan of no node tells about. */
+static void add_rejection(struct sb *b, const struct screen *s, const struct plan_queue *q)
+{
+    const struct profile_verdict *v = &q->verdict;
+    auto_free char *words = xasprintf("%s: %s: %s", q->profile, v->reason, v->message);
+    add_line(b, s, INK_BAD, "Cannot be: ", words);
+}
+
 static void add_queue(struct sb *b, const struct screen *s, const struct plan_queue *q)
 {
     if (q->n_waiting == 0 && q->n_in_change == 0)
@@ -209,6 +225,7 @@ static void sum_card(const struct card_plan_view *c, struct sums *ret)
 {
     ret->goes += c->goes.n;
     ret->comes += c->comes.n;
+    ret->ill += is_ill(c);
     for (size_t i = 0; i < c->n_users; i++)
         *(plan_user_is_evicted(c, &c->users[i]) ? &ret->evicted : &ret->waited_for) += 1;
 }
@@ -223,6 +240,8 @@ static struct sums sum_up(const struct cluster_plan *p)
         for (size_t k = 0; k < n->n_cards; k++)
             sum_card(&n->cards[k], &r);
     }
+    for (size_t i = 0; i < p->n_queues; i++)
+        r.rejected += cluster_plan_rejects(p, &p->queues[i]);
     return r;
 }
 
@@ -235,17 +254,18 @@ static void add_count(struct sb *b, size_t n, const char *one, const char *many)
 static void add_sums(struct sb *b, const struct cluster_plan *p)
 {
     const struct sums r = sum_up(p);
-    if (p->n_nodes == 0) {
-        sb_addf(b, "Plan: concerns none of %zu nodes with a Device\n", p->n_devices);
-        return;
-    }
-    sb_addf(b, "Plan: %zu of %zu nodes change%s", r.changing, p->n_nodes,
-            r.changing == 1 ? "s" : "");
+    if (p->n_nodes == 0)
+        sb_addf(b, "Plan: concerns none of %zu nodes with a Device", p->n_devices);
+    else
+        sb_addf(b, "Plan: %zu of %zu nodes change%s", r.changing, p->n_nodes,
+                r.changing == 1 ? "s" : "");
     add_count(b, r.goes, "part goes", "parts go");
     add_count(b, r.comes, "part comes", "parts come");
     add_count(b, r.evicted, "pod is evicted", "pods are evicted");
     add_count(b, r.waited_for, "user is waited for", "users are waited for");
     add_count(b, r.refusing, "node cannot be as asked", "nodes cannot be as asked");
+    add_count(b, r.rejected, "profile cannot be as asked", "profiles cannot be as asked");
+    add_count(b, r.ill, "card is ill", "cards are ill");
     sb_add_char(b, '\n');
 }
 
@@ -255,6 +275,9 @@ void plan_text(const struct cluster_plan *p, const struct screen *s, struct sb *
         add_node(ret, s, &p->nodes[i]);
     if (p->n_nodes)
         sb_add_char(ret, '\n');
+    for (size_t i = 0; i < p->n_queues; i++)
+        if (cluster_plan_rejects(p, &p->queues[i]))
+            add_rejection(ret, s, &p->queues[i]);
     for (size_t i = 0; i < p->n_queues; i++)
         add_queue(ret, s, &p->queues[i]);
     add_sums(ret, p);

@@ -62,6 +62,12 @@ const struct resolve_outcome *node_view_profile(const struct node_view *v, const
 /* The outcome of the node's label; NULL: it has none. Borrowed. */
 const struct resolve_outcome *node_view_label(const struct node_view *v);
 
+/* The profile of this name, of those that match the node; NULL: it does not. Borrowed. */
+const struct object *node_view_profile_object(const struct node_view *v, const char *profile);
+/* True when this source of the view brings the configuration to the node. */
+bool node_view_brings(const struct node_view *v, const struct device_source *source,
+                      const struct object *config);
+
 void node_view_done(struct node_view *v);
 AUTO_DEFINE(node_view, struct node_view, node_view_done)
 #define auto_node_view AUTO(node_view)

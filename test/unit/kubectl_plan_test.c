@@ -216,8 +216,116 @@ Test(plan, nothing_to_do_is_0)
     desk_applied("n1");
     expect_plan(PROFILE("p", "{" MIG("3g.40gb: 2") "}"), 0,
                 "n1  nothing changes\n\nPlan: 0 of 1 nodes change\n");
-    expect_plan(PROFILE("p", "{nodeSelector: {matchLabels: {pool: b}}, " CUT("3g.40gb: 2") "}"), 0,
-                "Plan: concerns none of 1 nodes with a Device\n");
+}
+
+/* --- Profiles that the controller will reject, in its own words --- */
+
+Test(plan, a_profile_without_nodes_is_refused)
+{
+    desk_node("n1", 1);
+    expect_plan(
+        PROFILE("p", "{nodeSelector: {matchLabels: {pool: inferense}}, " SEVEN "}"), 1,
+        "Cannot be: p: NoNodes: no Node matches nodeSelector (pool=inferense); compare with "
+        "kubectl get nodes --show-labels\n"
+        "Plan: concerns none of 1 nodes with a Device, 1 profile cannot be as asked\n");
+}
+
+Test(plan, a_profile_whose_cards_are_on_no_node_is_refused_while_the_others_change)
+{
+    desk_node("n1", 2);
+    expect_plan(PROFILE("p", "{nodeSelector: {}, devices: [{selector: {indices: [9]}, mode: mig,"
+                             " mig: {profiles: {7g.80gb: 1}}}]}"),
+                1,
+                "n1  nothing changes\n\n"
+                "Cannot be: p: DeviceNotFound: no matched node has a card with index 9 (there are "
+                "0-1)\n"
+                "Plan: 0 of 1 nodes change, 1 profile cannot be as asked\n");
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_JSON,
+                  PROFILE("p", "{nodeSelector: {}, devices: [{selector: {indices: [0, 9]},"
+                               " mode: mig, mig: {profiles: {7g.80gb: 1}}}]}"));
+    auto_json json_t *doc = json_loads(a.out, 0, NULL);
+    const json_t *p = json_array_get(JX_AT(doc, "profiles"), 0);
+    cr_expect_eq(a.code, 1);
+    cr_expect(json_is_true(JX_AT(doc, "changes")) && json_is_true(JX_AT(doc, "refused")));
+    cr_expect_str_eq(JX_STR_AT(p, "name"), "p");
+    cr_expect(json_is_true(JX_AT(p, "refused")));
+    cr_expect_str_eq(JX_STR_AT(p, "reason"), "DeviceNotFound");
+}
+
+Test(plan, a_profile_that_others_override_everywhere_is_told_and_is_no_fault)
+{
+    desk_node("n1", 1);
+    desk_create(&resource_gpuprofiles, PROFILE("other", "{priority: 5, " MIG("3g.40gb: 2") "}"));
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_JSON, PROFILE("p", "{" MIG("7g.80gb: 1") "}"));
+    auto_json json_t *doc = json_loads(a.out, 0, NULL);
+    const json_t *p = json_array_get(JX_AT(doc, "profiles"), 0);
+    cr_expect_eq(a.code, 2, "got:\n%s", a.out); /* the other's change is not ordered yet */
+    cr_expect(json_is_false(JX_AT(p, "refused")));
+    cr_expect_str_eq(JX_STR_AT(p, "reason"), "Overridden");
+}
+
+/* --- What is wrong already, and not by the file --- */
+
+Test(plan, a_label_that_names_nothing_is_a_note_of_the_node)
+{
+    desk_node("n1", 1);
+    desk_patch(&resource_nodes, "n1", NULL,
+               "{metadata: {labels: {nvidia.com/mig.config: nonsense}}}");
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_TEXT, PROFILE("p", "{" MIG("7g.80gb: 1") "}"));
+    cr_expect_eq(a.code, 2, "got:\n%s", a.out);
+    cr_expect(strstr(a.out, "  note: nonsense: UnknownConfig: "), "got:\n%s", a.out);
+    cr_expect_not(strstr(a.out, "cannot be"), "got:\n%s", a.out);
+}
+
+static void break_card(const char *uuid)
+{
+    auto_free char *cards =
+        xasprintf("{status: {devices: [{uuid: GPU-n1-0, index: 0, vendor: nvidia,"
+                  " model: NVIDIA H100 80GB HBM3, memoryMiB: 81559, healthy: %s, migCapable: true,"
+                  " mode: native, partitions: []}, {uuid: GPU-n1-1, index: 1, vendor: nvidia,"
+                  " model: NVIDIA H100 80GB HBM3, memoryMiB: 81559, healthy: %s, migCapable: true,"
+                  " mode: native, partitions: []}]}}",
+                  strcmp(uuid, "GPU-n1-0") ? "true" : "false",
+                  strcmp(uuid, "GPU-n1-1") ? "true" : "false");
+    desk_patch(&resource_devices, "n1", "status", cards);
+}
+
+#define ONE_CARD(name, index)                                                                      \
+    PROFILE(name, "{nodeSelector: {}, devices: [{selector: {indices: [" index "]}, mode: mig,"     \
+                  " mig: {profiles: {7g.80gb: 1}}}]}")
+
+Test(plan, an_ill_card_is_shown_and_is_no_fault_of_the_file)
+{
+    desk_node("n1", 2);
+    break_card("GPU-n1-1");
+    desk_create(&resource_gpuprofiles, ONE_CARD("other", "1"));
+    static const char *const files[] = {ONE_CARD("p", "0"),
+                                        PROFILE("p", "{priority: 1, " MIG("7g.80gb: 1") "}")};
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        auto_desk_answer struct desk_answer a = desk_plan(OUTPUT_TEXT, files[i]);
+        cr_expect_eq(a.code, 2, "got:\n%s", a.out);
+        cr_expect(strstr(a.out, "  NVIDIA GPU 1  NVIDIA H100 80GB HBM3  by "), "got:\n%s", a.out);
+        cr_expect(strstr(a.out, ": stays as it is, for it is ill\n    Unhealthy: "), "got:\n%s",
+                  a.out);
+        cr_expect(strstr(a.out, ", 1 card is ill\n"), "got:\n%s", a.out);
+    }
+}
+
+Test(plan, a_config_of_the_file_that_cannot_be_is_a_fault_of_the_file)
+{
+    desk_node("n1", 1);
+    desk_create(&resource_gpuprofiles,
+                PROFILE("other", "{nodeSelector: {}, devices: [{selector: {}, mode: mig,"
+                                 " mig: {config: large}}]}"));
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_TEXT, "apiVersion: gpu.cleave.dev/v1alpha1\nkind: MIGConfig\n"
+                               "metadata: {name: large}\n"
+                               "spec: {devices: [{migEnabled: true, migDevices: {7g.80gb: 2}}]}\n");
+    cr_expect_eq(a.code, 1);
+    cr_expect(strstr(a.out, "  cannot be: other: Infeasible: "), "got:\n%s", a.out);
 }
 
 Test(plan, a_layout_that_cannot_be_is_an_error_with_the_nearest_that_can)
