@@ -18,7 +18,8 @@ struct plan_file {
  * overwritten. */
 int plan_file_parse(const char *title, const char *text, size_t len, struct plan_file *ret,
                     struct err *e) MUST_CHECK;
-/* The same from a file; "-": from stdin. */
+/* The same from a file, or from all files of a folder whose names end in .yaml, .yml or .json, by
+ * name, as kubectl reads one; "-": from stdin. */
 int plan_file_read(const char *path, struct plan_file *ret, struct err *e) MUST_CHECK;
 /* True when what this source of the view asks for comes from the file: a profile of it, or a profile
  * or label that names a config of it. */

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/jx.h"
 #include "base/xalloc.h"
 #include "base/yaml.h"
 
 #include "kubeclient/fake/fake.h"
+#include "kubectl/plan_file.h"
 #include "kubectl_support.h"
 #include "service/resources.h"
 
@@ -511,6 +514,10 @@ Test(plan, a_file_that_cannot_be_is_refused_with_the_field)
     expect_refusal("kind: GPUProfile\nmetadata: {name: p}\n",
                    "apiVersion must be gpu.cleave.dev/v1alpha1");
     expect_refusal(HEAD, "GPUProfile: .metadata.name is missing");
+    expect_refusal(PROFILE("Foo_Bar", "{" MIG("3g.40gb: 2") "}"),
+                   "GPUProfile Foo_Bar: .metadata.name must be at most 253 small letters");
+    expect_refusal(PROFILE("a..b", "{" MIG("3g.40gb: 2") "}"), ".metadata.name must be");
+    expect_refusal(PROFILE("a-", "{" MIG("3g.40gb: 2") "}"), ".metadata.name must be");
     expect_refusal(PROFILE("p", "{nodeSelector: {}}"), ".spec.devices: required");
     expect_refusal(PROFILE("p", "{nodeSelector: {}, devices: [{mode: odd}]}"),
                    ".spec.devices[0].mode");
@@ -522,6 +529,43 @@ Test(plan, a_file_that_cannot_be_is_refused_with_the_field)
     expect_refusal(PROFILE("p", "{rollout: {maxUnavailable: lots}, " MIG("3g.40gb: 2") "}"),
                    "maxUnavailable");
     expect_refusal(PROFILE("\"\\e[2J\"", "{devices: 1}"), "\xEF\xBF\xBD[2J");
+}
+
+static void write_file(const char *path, const char *text)
+{
+    auto_err struct err e = {0};
+    cr_assert_eq(file_write_atomic(path, text, strlen(text), 0600, &e), 0, "%s", err_msg(&e));
+}
+
+static void expect_read(const char *path, size_t n_profiles, const char *error)
+{
+    auto_err struct err e = {0};
+    auto_plan_file struct plan_file f = {0};
+    int rc = plan_file_read(path, &f, &e);
+    cr_expect_eq(rc == 0, error == NULL, "%s", err_msg(&e));
+    cr_expect_eq(json_array_size(f.profiles), n_profiles);
+    if (error)
+        cr_expect_str_eq(err_msg(&e), error);
+}
+
+Test(plan, a_folder_is_read_file_by_file_as_kubectl_reads_it)
+{
+    cr_assert_eq(mkdir("layouts", 0700), 0);
+    expect_read("layouts", 0, "layouts: holds nothing");
+    write_file("layouts/b.yaml", PROFILE("b", "{" MIG("3g.40gb: 2") "}"));
+    write_file("layouts/a.yml", PROFILE("a", "{" MIG("7g.80gb: 1") "}"));
+    write_file("layouts/notes.md", "# notes");
+    expect_read("layouts", 2, NULL);
+    write_file("layouts/c.json", "{\"kind\": \"Pod\"}");
+    expect_read("layouts", 0,
+                "layouts/c.json, document 1: Pod is neither a GPUProfile nor a MIGConfig");
+}
+
+Test(plan, an_address_is_not_read_and_the_error_says_what_to_do)
+{
+    expect_read("https://example.org/p.yaml", 0,
+                "https://example.org/p.yaml: addresses are not read: curl -fsSL "
+                "https://example.org/p.yaml | kubectl cleave plan -f -");
 }
 
 Test(plan, what_may_not_be_read_is_said)
