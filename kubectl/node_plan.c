@@ -109,7 +109,7 @@ static void plan_card(const struct node_view *v, const struct device_card *st,
     };
     plan_want(st, table, want, to);
     set_sharing(now, want, to);
-    ret->changes |= to->fate == FATE_CHANGES || to->fate == FATE_DRAINS || to->sharing;
+    ret->cards_change |= to->fate == FATE_CHANGES || to->fate == FATE_DRAINS || to->sharing;
 }
 
 static void plan_cards(const struct node_view *v, const struct device_status *st,
@@ -131,13 +131,33 @@ static void add_problem(const char *source, const char *reason, const char *mess
 {
     kind.source = xstrdup(source);
     kind.reason = xstrdup(reason);
-    kind.message = xstrdup(message);
+    kind.message = xstrdup(message ? message : "");
     *XPUSH(ret->problems, ret->n_problems) = kind;
 }
 
 static bool is_refused(const struct resolve_outcome *o, const struct resolve_problem *p)
 {
     return o->verdict == RESOLVE_REFUSED || strcmp(p->reason, "Conflict") == 0;
+}
+
+static bool has_conflict(const struct resolve_outcome *o)
+{
+    for (size_t i = 0; i < o->n_problems; i++)
+        if (strcmp(o->problems[i].reason, "Conflict") == 0)
+            return true;
+    return false;
+}
+
+/* In a conflict nobody looks at what the profile wants: that it could not be without one either would
+ * be found at the next try. */
+static void judge_alone(const struct node_view *v, const char *profile, struct node_plan *ret)
+{
+    auto_node_view struct node_view alone = {0};
+    node_view_alone(v, profile, &alone);
+    const struct resolve_outcome *o = node_view_profile(&alone, profile);
+    for (size_t i = 0; o->verdict == RESOLVE_REFUSED && i < o->n_problems; i++)
+        add_problem(profile, o->problems[i].reason, o->problems[i].message,
+                    (struct plan_problem){.refused = true, .of_file = true}, ret);
 }
 
 /* A standing is of the node as it is: what it says of a change under way is no problem. */
@@ -149,6 +169,8 @@ static void judge_source(const struct node_view *v, const struct resolve_outcome
                     (struct plan_problem){.refused = is_refused(o, &o->problems[i]),
                                           .of_file = of_file},
                     ret);
+    if (of_file && has_conflict(o))
+        judge_alone(v, o->source.name, ret);
     auto_standing struct standing s = {0};
     standing_of(v, o, &s);
     if ((s.phase == PHASE_FAILED && !s.refused) || !v->device->has_status)
@@ -167,7 +189,7 @@ void node_plan_make(const struct node_view *v, const struct device_status *st,
         judge_source(v, o, plan_file_brings(file, v, &o->source), ret);
     }
     device_spec_draft(v, /* waiting= */ NULL, /* n_waiting= */ 0, &draft);
-    ret->changes |= draft.changed;
+    ret->changes = ret->cards_change || draft.changed;
 }
 
 bool node_plan_refuses(const struct node_plan *p)

@@ -25,7 +25,8 @@ struct node_plan {
     size_t n_cards;
     struct plan_problem *problems;
     size_t n_problems;
-    bool changes; /* the Device's spec, or its hardware, would be another */
+    bool changes;      /* the Device's spec, or its hardware, would be another */
+    bool cards_change; /* its hardware would */
 };
 
 /* Makes the forecast. v was resolved with the file in it, and has Node and Device; st is the status

@@ -236,6 +236,26 @@ bool node_view_brings(const struct node_view *v, const struct device_source *sou
     return profile_brings(v, node_view_profile_object(v, source->name), config);
 }
 
+static void add_object(struct object_list *l, struct object *o)
+{
+    *XPUSH(l->items, l->count) = object_ref(o);
+}
+
+void node_view_alone(const struct node_view *v, const char *profile, struct node_view *ret)
+{
+    ret->node_object = object_ref(v->node_object);
+    ret->device_object = object_ref(v->device_object);
+    ret->node = v->node;
+    ret->device = v->device;
+    ret->generation = v->generation;
+    for (size_t i = 0; i < v->profiles.count; i++)
+        if (strcmp(object_name(v->profiles.items[i]), profile) == 0)
+            add_object(&ret->profiles, v->profiles.items[i]);
+    for (size_t i = 0; i < v->configs.count; i++)
+        add_object(&ret->configs, v->configs.items[i]);
+    node_view_resolve(ret);
+}
+
 void node_view_done(struct node_view *v)
 {
     resolve_result_done(&v->result);

@@ -22,7 +22,7 @@ TestSuite(plan, .init = desk_set_up, .fini = desk_tear_down);
 #define CUT(counts)         "devices: [{selector: {}, mode: mig, mig: {profiles: {" counts "}}}]"
 #define MIG(counts)         "nodeSelector: {}, " CUT(counts)
 
-#define NOT_KNOWN "  how long it takes is not known: no Device tells of an earlier change\n"
+#define NOT_KNOWN "  how long it takes is not known: no node's last order changed a card\n"
 #define ONE_WAITS "  1 node waits for users whom nobody evicts: for how long is not known\n"
 
 static void expect_plan(const char *yaml, int code, const char *text)
@@ -353,6 +353,36 @@ Test(plan, another_profile_of_the_same_priority_is_a_conflict)
     auto_desk_answer struct desk_answer wins =
         desk_plan(OUTPUT_TEXT, PROFILE("p", "{priority: 5, " MIG("7g.80gb: 1") "}"));
     cr_expect_eq(wins.code, 2, "got:\n%s", wins.out);
+}
+
+Test(plan, a_conflict_is_one_line_for_all_cards_and_hides_no_other_fault)
+{
+    desk_node("n1", 4);
+    desk_cut("n1", 3, "7g.80gb@0");
+    desk_create(&resource_gpuprofiles, PROFILE("other", "{" MIG("3g.40gb: 2") "}"));
+    expect_plan(
+        PROFILE("p", "{nodeSelector: {}, " CUT("1g.10gb: 8") "}"), 1,
+        "n1  nothing changes\n"
+        "  note: other: Conflict: NVIDIA GPU 0 is selected with equal priority by GPUProfile p too; raise one priority or narrow a selector; the same of GPU 1, 2, 3\n"
+        "  cannot be: p: Conflict: NVIDIA GPU 0 is selected with equal priority by GPUProfile other too; raise one priority or narrow a selector; the same of GPU 1, 2, 3\n"
+        "  cannot be: p: Infeasible: GPU 0 (NVIDIA H100 80GB HBM3): 1g.10gb x8 needs 8 of 7 compute slices; the nearest layout that fits is 1g.10gb x7; the same of GPU 1, 2, 3\n"
+        "\n"
+        "Plan: 0 of 1 nodes change, 1 node cannot be as asked\n");
+}
+
+Test(plan, a_change_of_the_order_alone_is_told_as_one)
+{
+    desk_node("n1", 1);
+    desk_cut("n1", 0, "3g.40gb@0 3g.40gb@4");
+    desk_patch(&resource_devices, "n1", NULL,
+               "{spec: {source: {kind: GPUProfile, name: p, generation: 1}, migStrategy: mixed,"
+               " rollout: {drain: refuseIfInUse, timeoutSeconds: 600},"
+               " devices: [{uuid: GPU-n1-0, mode: mig,"
+               " mig: {profiles: [{profile: 3g.40gb, count: 2}]}}]}}");
+    desk_applied("n1");
+    expect_plan(PROFILE("p", "{" MIG("3g.40gb: 2") ", rollout: {drain: evict}}"), 2,
+                "n1  only Device.spec changes, no card\n\n"
+                "Plan: 1 of 1 nodes changes, 1 of them in Device.spec only\n");
 }
 
 Test(plan, an_edit_takes_the_place_of_the_profile_that_is_there)
