@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/jx.h"
 #include "base/xalloc.h"
+#include "base/yaml.h"
 
 #include "api/gpuprofile.h"
 #include "api/kinds.h"
@@ -101,6 +102,8 @@ static int add_text(const char *title, const char *text, size_t len, struct plan
                     struct err *e)
 {
     size_t n;
+    if (yaml_check_words(text, len, e) < 0)
+        return err_wrap(e, "%s", title);
     return layout_documents_each(title, text, len, add_object, ret, &n, e);
 }
 

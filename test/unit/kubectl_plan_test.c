@@ -548,6 +548,9 @@ Test(plan, a_file_that_cannot_be_is_refused_with_the_field)
                    "GPUProfile Foo_Bar: .metadata.name must be at most 253 small letters");
     expect_refusal(PROFILE("a..b", "{" MIG("3g.40gb: 2") "}"), ".metadata.name must be");
     expect_refusal(PROFILE("a-", "{" MIG("3g.40gb: 2") "}"), ".metadata.name must be");
+    expect_refusal(PROFILE("y", "{" MIG("3g.40gb: 2") "}"),
+                   "plan.yaml: YAML line 3, column 18: kubectl reads y as a boolean: write it in "
+                   "quotes");
     expect_refusal(PROFILE("p", "{nodeSelector: {}}"), ".spec.devices: required");
     expect_refusal(PROFILE("p", "{nodeSelector: {}, devices: [{mode: odd}]}"),
                    ".spec.devices[0].mode");
