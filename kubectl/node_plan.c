@@ -148,16 +148,30 @@ static bool has_conflict(const struct resolve_outcome *o)
     return false;
 }
 
-/* In a conflict nobody looks at what the profile wants: that it could not be without one either would
- * be found at the next try. */
-static void judge_alone(const struct node_view *v, const char *profile, struct node_plan *ret)
+static bool has_problem(const struct resolve_outcome *o, const struct resolve_problem *p)
 {
-    auto_node_view struct node_view alone = {0};
-    node_view_alone(v, profile, &alone);
-    const struct resolve_outcome *o = node_view_profile(&alone, profile);
-    for (size_t i = 0; o->verdict == RESOLVE_REFUSED && i < o->n_problems; i++)
-        add_problem(profile, o->problems[i].reason, o->problems[i].message,
-                    (struct plan_problem){.refused = true, .of_file = true}, ret);
+    for (size_t i = 0; i < o->n_problems; i++)
+        if (strcmp(o->problems[i].reason, p->reason) == 0 &&
+            strcmp(o->problems[i].message, p->message) == 0)
+            return true;
+    return false;
+}
+
+/* In a conflict nobody looks at what the profile wants. What it could not have without one either
+ * would be found at the next try. */
+static void judge_alone(const struct node_view *v, const struct resolve_outcome *o,
+                        struct node_plan *ret)
+{
+    const char *profile = o->source.name;
+    auto_node_view struct node_view view = {0};
+    node_view_alone(v, profile, &view);
+    const struct resolve_outcome *alone = node_view_profile(&view, profile);
+    for (size_t i = 0; alone->verdict == RESOLVE_REFUSED && i < alone->n_problems; i++) {
+        const struct resolve_problem *p = &alone->problems[i];
+        if (!has_problem(o, p))
+            add_problem(profile, p->reason, p->message,
+                        (struct plan_problem){.refused = true, .of_file = true}, ret);
+    }
 }
 
 /* A standing is of the node as it is: what it says of a change under way is no problem. */
@@ -170,7 +184,7 @@ static void judge_source(const struct node_view *v, const struct resolve_outcome
                                           .of_file = of_file},
                     ret);
     if (of_file && has_conflict(o))
-        judge_alone(v, o->source.name, ret);
+        judge_alone(v, o, ret);
     auto_standing struct standing s = {0};
     standing_of(v, o, &s);
     if ((s.phase == PHASE_FAILED && !s.refused) || !v->device->has_status)

@@ -53,8 +53,8 @@ static bool is_outer(char c)
     return islower((unsigned char)c) || isdigit((unsigned char)c);
 }
 
-/* RFC 1123's subdomain, by which the API server judges these kinds' names: labels between dots, each
- * of which begins and ends with a letter or digit. */
+/* RFC 1123's subdomain, by which the API server judges these kinds' names: labels between dots that
+ * begin and end with a letter or digit. */
 static bool is_object_name(const char *name)
 {
     size_t len = strlen(name);

@@ -222,12 +222,11 @@ static void add_pace(struct sb *b, const struct plan_time *t)
     }
     sb_add(b, "  takes about ");
     add_duration(b, t->all_s);
-    sb_addf(
-        b,
-        "%s, if each node takes %lld s: the median of the last changes of %zu node%s, whatever they "
-        "changed; the longest took %lld s\n",
-        t->evicting || t->waiting ? " beside what it waits for" : "", (long long)t->node_s,
-        t->samples, t->samples == 1 ? "" : "s", (long long)t->node_most_s);
+    sb_addf(b,
+            "%s, if each node takes %lld s: the median of the last changes of %zu node%s, whatever "
+            "they changed; the longest took %lld s\n",
+            t->evicting || t->waiting ? " beside what it waits for" : "", (long long)t->node_s,
+            t->samples, t->samples == 1 ? "" : "s", (long long)t->node_most_s);
 }
 
 static void add_time(struct sb *b, const struct plan_queue *q)

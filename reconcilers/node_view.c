@@ -233,7 +233,8 @@ bool node_view_brings(const struct node_view *v, const struct device_source *sou
 {
     if (source->kind == API_SOURCE_NODE_LABEL)
         return node_view_config(&v->configs, source->name) == config;
-    return profile_brings(v, node_view_profile_object(v, source->name), config);
+    const struct object *profile = node_view_profile_object(v, source->name);
+    return profile && profile_brings(v, profile, config);
 }
 
 static void add_object(struct object_list *l, struct object *o)

@@ -67,7 +67,8 @@ const struct resolve_outcome *node_view_label(const struct node_view *v);
 
 /* The profile of this name, of those that match the node; NULL: it does not. Borrowed. */
 const struct object *node_view_profile_object(const struct node_view *v, const char *profile);
-/* True when this source of the view brings the configuration to the node. */
+/* True when this source brings the configuration to the node. A profile that does not match the node
+ * (any more) brings none. */
 bool node_view_brings(const struct node_view *v, const struct device_source *source,
                       const struct object *config);
 

@@ -22,6 +22,10 @@ TestSuite(plan, .init = desk_set_up, .fini = desk_tear_down);
 #define CUT(counts)         "devices: [{selector: {}, mode: mig, mig: {profiles: {" counts "}}}]"
 #define MIG(counts)         "nodeSelector: {}, " CUT(counts)
 
+#define ONE_CARD(name, index)                                                                      \
+    PROFILE(name, "{nodeSelector: {}, devices: [{selector: {indices: [" index "]}, mode: mig,"     \
+                  " mig: {profiles: {7g.80gb: 1}}}]}")
+
 #define NOT_KNOWN "  how long it takes is not known: no node's last order changed a card\n"
 #define ONE_WAITS "  1 node waits for users whom nobody evicts: for how long is not known\n"
 
@@ -296,10 +300,6 @@ static void break_card(const char *uuid)
     desk_patch(&resource_devices, "n1", "status", cards);
 }
 
-#define ONE_CARD(name, index)                                                                      \
-    PROFILE(name, "{nodeSelector: {}, devices: [{selector: {indices: [" index "]}, mode: mig,"     \
-                  " mig: {profiles: {7g.80gb: 1}}}]}")
-
 Test(plan, an_ill_card_is_shown_and_is_no_fault_of_the_file)
 {
     desk_node("n1", 2);
@@ -368,6 +368,40 @@ Test(plan, a_conflict_is_one_line_for_all_cards_and_hides_no_other_fault)
         "  cannot be: p: Infeasible: GPU 0 (NVIDIA H100 80GB HBM3): 1g.10gb x8 needs 8 of 7 compute slices; the nearest layout that fits is 1g.10gb x7; the same of GPU 1, 2, 3\n"
         "\n"
         "Plan: 0 of 1 nodes change, 1 node cannot be as asked\n");
+}
+
+/* GPU 0 is contested; of GPU 1 the layout is seen at once, and told once. */
+Test(plan, a_conflict_on_one_card_adds_only_what_it_hides)
+{
+    desk_node("n1", 2);
+    desk_create(&resource_gpuprofiles, ONE_CARD("other", "0"));
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_JSON, PROFILE("p", "{" MIG("1g.10gb: 8") "}"));
+    auto_json json_t *doc = json_loads(a.out, 0, NULL);
+    const json_t *problems = JX_AT(json_array_get(JX_AT(doc, "nodes"), 0), "problems");
+    size_t i;
+    json_t *problem;
+    size_t infeasible = 0;
+    json_array_foreach(problems, i, problem)
+        infeasible += strcmp(JX_STR_AT(problem, "reason"), "Infeasible") == 0;
+    cr_expect_eq(infeasible, 2, "got:\n%s", a.out);
+}
+
+/* While p is refused the card keeps the want of a profile that is gone. */
+Test(plan, a_want_of_a_profile_that_is_gone_is_not_of_the_file)
+{
+    desk_node("n1", 1);
+    desk_patch(&resource_devices, "n1", NULL,
+               "{spec: {source: {kind: GPUProfile, name: gone, generation: 1}, migStrategy: mixed,"
+               " devices: [{uuid: GPU-n1-0, mode: mig,"
+               " source: {kind: GPUProfile, name: gone, generation: 1},"
+               " mig: {profiles: [{profile: 3g.40gb, count: 2}]}}]}}");
+    desk_create(&resource_gpuprofiles, PROFILE("p", "{" MIG("1g.10gb: 8") "}"));
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_TEXT, "apiVersion: gpu.cleave.dev/v1alpha1\nkind: MIGConfig\n"
+                               "metadata: {name: halves}\n"
+                               "spec: {devices: [{migEnabled: true, migDevices: {3g.40gb: 2}}]}\n");
+    cr_expect_eq(a.code, 2, "got:\n%s%s", a.out, a.err);
 }
 
 Test(plan, a_change_of_the_order_alone_is_told_as_one)
