@@ -282,16 +282,58 @@ static int load_stream(struct loader *l, json_t *list, struct err *e)
     }
 }
 
-int yaml_load_all(const char *text, size_t len, json_t **ret, struct err *e)
+/* As kubectl's reader has them: sigs.k8s.io/yaml, goyaml.v2/resolve.go. */
+static bool is_old_boolean(const yaml_event_t *ev)
 {
+    static const char *const words[] = {"y", "Y", "yes", "Yes", "YES", "on",  "On",  "ON",
+                                        "n", "N", "no",  "No",  "NO",  "off", "Off", "OFF"};
+    if (ev->type != YAML_SCALAR_EVENT || ev->data.scalar.style != YAML_PLAIN_SCALAR_STYLE ||
+        ev->data.scalar.tag)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (strcmp((const char *)ev->data.scalar.value, words[i]) == 0)
+            return true;
+    return false;
+}
+
+static int check_words(struct loader *l, struct err *e)
+{
+    for (;;) {
+        AUTO(event) yaml_event_t ev = {0};
+        if (next_event(l, &ev, NULL) < 0 || ev.type == YAML_STREAM_END_EVENT)
+            return 0;
+        if (!is_old_boolean(&ev))
+            continue;
+        auto_free char *why = xasprintf("kubectl reads %s as a boolean: write it in quotes",
+                                        (const char *)ev.data.scalar.value);
+        return fail_at_mark(&ev.start_mark, ERR_INVALID, why, e);
+    }
+}
+
+static int begin(struct loader *l, const char *text, size_t len, struct err *e)
+{
+    l->expansion_left = MAX_EXPANSION;
+    l->anchors = strmap_new();
+    if (!yaml_parser_initialize(&l->parser))
+        xalloc_failed();
     if (len > YAML_MAX_BYTES)
         return err_set(e, ERR_TOO_LARGE, "YAML of %zu bytes, at most %zu are read", len,
                        YAML_MAX_BYTES);
-    AUTO(loader) struct loader l = {.expansion_left = MAX_EXPANSION};
-    l.anchors = strmap_new();
-    if (!yaml_parser_initialize(&l.parser))
-        xalloc_failed();
-    yaml_parser_set_input_string(&l.parser, (const unsigned char *)text, len);
+    yaml_parser_set_input_string(&l->parser, (const unsigned char *)text, len);
+    return 0;
+}
+
+int yaml_check_words(const char *text, size_t len, struct err *e)
+{
+    AUTO(loader) struct loader l = {0};
+    TRY(begin(&l, text, len, e));
+    return check_words(&l, e);
+}
+
+int yaml_load_all(const char *text, size_t len, json_t **ret, struct err *e)
+{
+    AUTO(loader) struct loader l = {0};
+    TRY(begin(&l, text, len, e));
     auto_json json_t *list = json_array();
     TRY(load_stream(&l, list, e));
     *ret = TAKE(list);

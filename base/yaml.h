@@ -20,6 +20,9 @@
 /* All documents of a stream as a JSON array (empty documents left out). text is not NUL-terminated.
  * ERR_INVALID with line and column, ERR_TOO_LARGE. *ret is a new reference. */
 int yaml_load_all(const char *text, size_t len, json_t **ret, struct err *e) MUST_CHECK;
+/* ERR_INVALID with line and column where a stream has a word without quotes that is text here and a
+ * boolean for kubectl, which reads YAML 1.1: `y`, `No`, `off`. What is no YAML is no error. */
+int yaml_check_words(const char *text, size_t len, struct err *e) MUST_CHECK;
 /* Exactly one document. */
 int yaml_load(const char *text, size_t len, json_t **ret, struct err *e) MUST_CHECK;
 /* Block-style YAML of a JSON value, keys in their order. Strings are quoted where a YAML 1.1 or 1.2

@@ -8,9 +8,9 @@
 #include "reconcilers/device_spec.h"
 #include "reconcilers/standing.h"
 
-/* The nodes that a queue's profile selects: their number, and how long their last changes took. */
+/* What the nodes that a queue's profile selects say of it, and how long their last changes took. */
 struct selected {
-    size_t n;
+    struct profile_judge judge;
     struct plan_pace pace;
 };
 
@@ -37,7 +37,6 @@ static void enter(const struct node_view *v, const json_t *device, const struct 
     const char *node = object_name(v->device_object);
     if (!node_view_profile(v, q->profile))
         return;
-    s->n++;
     plan_pace_add(&s->pace, device, st);
     if (!standing_is_settled(v, q->profile))
         *XPUSH(q->in_change, q->n_in_change) = xstrdup(node);
@@ -75,13 +74,13 @@ static void take_time(const struct cluster_plan *p, struct plan_pace *pace, stru
     }
 }
 
-static int finish_queue(const struct findings *f, struct plan_queue *q, size_t matched,
-                        struct err *e)
+static int finish_queue(const struct findings *f, const struct profile_judge *j,
+                        struct plan_queue *q, struct err *e)
 {
-    const struct object_key key = {.name = q->profile};
-    auto_object struct object *o = store_get(f->caches.profiles, &key);
-    const struct profile_record *p = object_payload(o);
+    const struct profile_record *p = object_payload(j->profile);
     const char *max = p->spec.rollout.max_unavailable;
+    size_t matched = j->survey.matched;
+    profile_judge_end(j, f->caches.nodes, &q->verdict);
     q->paused = p->spec.paused;
     q->max_unavailable = xstrdup(max ? max : "1");
     sort_names(q->waiting, q->n_waiting);
@@ -111,12 +110,14 @@ static int plan_device(void *arg, const struct found_device *device, struct err 
     node_view_read(&w->f->caches, object_name(device->object), &v);
     if (!v.node)
         return 0; /* its Node is gone */
+    for (size_t i = 0; i < w->ret->n_queues; i++)
+        profile_judge_add(&w->selected[i].judge, &v);
     bool selected = is_selected(w, &v);
     if (!selected && json_array_size(w->file->configs) == 0)
         return 0;
     auto_node_plan struct node_plan p = {0};
-    node_plan_make(&v, st, &p);
-    if (!selected && !p.changes)
+    node_plan_make(&v, st, w->file, &p);
+    if (!selected && !p.changes && !node_plan_refuses(&p))
         return 0;
     for (size_t i = 0; i < w->ret->n_queues; i++)
         enter(&v, device->json, st, &w->ret->queues[i], &w->selected[i]);
@@ -160,7 +161,7 @@ static int plan_devices(struct walk *w, struct kc *kc, struct scope *s, struct e
     if (p->n_nodes)
         qsort(p->nodes, p->n_nodes, sizeof(*p->nodes), by_node);
     for (size_t i = 0; i < p->n_queues; i++) {
-        TRY(finish_queue(w->f, &p->queues[i], w->selected[i].n, e));
+        TRY(finish_queue(w->f, &w->selected[i].judge, &p->queues[i], e));
         take_time(p, &w->selected[i].pace, &p->queues[i]);
     }
     return 0;
@@ -178,10 +179,16 @@ static int make(struct kc *kc, struct scope *s, const struct plan_file *file,
     json_array_foreach(file->profiles, i, doc)
         add_queue(doc, ret);
     auto_free struct selected *selected = xcalloc(ret->n_queues, sizeof(*selected));
+    for (i = 0; i < ret->n_queues; i++) {
+        const struct object_key key = {.name = ret->queues[i].profile};
+        profile_judge_begin(store_get(f.caches.profiles, &key), &selected[i].judge);
+    }
     struct walk w = {&f, file, ret, selected};
     int rc = plan_devices(&w, kc, s, e);
-    for (i = 0; i < ret->n_queues; i++)
+    for (i = 0; i < ret->n_queues; i++) {
+        profile_judge_done(&selected[i].judge);
         plan_pace_done(&selected[i].pace);
+    }
     ret->unread = f.unread;
     f.unread = (struct unread){0};
     return rc;
@@ -210,7 +217,31 @@ bool cluster_plan_refuses(const struct cluster_plan *p)
     for (size_t i = 0; i < p->n_nodes; i++)
         if (node_plan_refuses(&p->nodes[i]))
             return true;
+    for (size_t i = 0; i < p->n_queues; i++)
+        if (p->queues[i].verdict.refused)
+            return true;
     return false;
+}
+
+static bool node_says(const struct node_plan *n, const struct plan_queue *q)
+{
+    for (size_t i = 0; i < n->n_problems; i++) {
+        const struct plan_problem *p = &n->problems[i];
+        if (p->refused && strcmp(p->source, q->profile) == 0 &&
+            strcmp(p->reason, q->verdict.reason) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool cluster_plan_rejects(const struct cluster_plan *p, const struct plan_queue *q)
+{
+    if (!q->verdict.refused)
+        return false;
+    for (size_t i = 0; i < p->n_nodes; i++)
+        if (node_says(&p->nodes[i], q))
+            return false;
+    return true;
 }
 
 static void names_free(char **names, size_t n)
@@ -228,6 +259,7 @@ void cluster_plan_done(struct cluster_plan *p)
         struct plan_queue *q = &p->queues[i];
         names_free(q->waiting, q->n_waiting);
         names_free(q->in_change, q->n_in_change);
+        profile_verdict_done(&q->verdict);
         free(q->profile);
         free(q->max_unavailable);
     }

@@ -5,12 +5,15 @@
 #include "kubectl/node_plan.h"
 #include "kubectl/plan_file.h"
 #include "kubectl/plan_time.h"
+#include "kubectl/profile_verdict.h"
 
 /* The forecast of a cluster: the changes that the objects of a file would make. */
 
-/* The nodes that a profile of the file has to change, and how many at a time. */
+/* A profile of the file: what the controller will say of it, the nodes that it has to change, and
+ * how many at a time. */
 struct plan_queue {
     char *profile;
+    struct profile_verdict verdict;
     char *max_unavailable; /* as it is written: "1", "25%" */
     size_t at_once;
     bool paused;
@@ -34,6 +37,8 @@ struct cluster_plan {
  * overwritten. */
 int cluster_plan_make(struct kc *kc, struct scope *s, const struct plan_file *file,
                       struct cluster_plan *ret, struct err *e) MUST_CHECK;
+/* True when the profile is refused, and the plan of no node says so. */
+bool cluster_plan_rejects(const struct cluster_plan *p, const struct plan_queue *q);
 /* True when a node would change. */
 bool cluster_plan_changes(const struct cluster_plan *p);
 /* True when something that the file asks for cannot be. */

@@ -90,7 +90,7 @@ static void plan_want(const struct device_card *st, const struct mig_table *tabl
 
 static void plan_card(const struct node_view *v, const struct device_card *st,
                       const struct mig_table *table, const struct device_want *want,
-                      struct node_plan *ret)
+                      const struct plan_file *file, struct node_plan *ret)
 {
     const struct device_want *now = device_spec_want(&v->device->spec, want->uuid);
     struct card_plan_view *to = XPUSH(ret->cards, ret->n_cards);
@@ -100,6 +100,8 @@ static void plan_card(const struct node_view *v, const struct device_card *st,
         .model = xstrdup(st->model),
         .source = xstrdup(want->has_source ? want->source.name : ""),
         .index = st->index,
+        .of_file = want->has_source && plan_file_brings(file, v, &want->source),
+        .ill = !st->healthy,
         .mode = st->mode,
         .wanted_mode = want->mode,
         .evicts = want->has_rollout && want->rollout.drain == API_DRAIN_EVICT,
@@ -107,30 +109,30 @@ static void plan_card(const struct node_view *v, const struct device_card *st,
     };
     plan_want(st, table, want, to);
     set_sharing(now, want, to);
-    ret->changes |= to->fate == FATE_CHANGES || to->fate == FATE_DRAINS || to->sharing;
+    ret->cards_change |= to->fate == FATE_CHANGES || to->fate == FATE_DRAINS || to->sharing;
 }
 
 static void plan_cards(const struct node_view *v, const struct device_status *st,
-                       struct node_plan *ret)
+                       const struct plan_file *file, struct node_plan *ret)
 {
     for (size_t i = 0; i < v->device->n_cards; i++) {
         const char *uuid = v->cards[i].uuid;
         const struct device_want *want = device_spec_want(&v->result.spec, uuid);
         const struct device_card *card = device_status_card(st, uuid);
         if (want && card)
-            plan_card(v, card, v->cards[i].table, want, ret);
+            plan_card(v, card, v->cards[i].table, want, file, ret);
     }
 }
 
 /* --- Sources --- */
 
-static void add_problem(const char *source, const char *reason, const char *message, bool refused,
-                        struct node_plan *ret)
+static void add_problem(const char *source, const char *reason, const char *message,
+                        struct plan_problem kind, struct node_plan *ret)
 {
-    *XPUSH(ret->problems, ret->n_problems) = (struct plan_problem){.source = xstrdup(source),
-                                                                   .reason = xstrdup(reason),
-                                                                   .message = xstrdup(message),
-                                                                   .refused = refused};
+    kind.source = xstrdup(source);
+    kind.reason = xstrdup(reason);
+    kind.message = xstrdup(message ? message : "");
+    *XPUSH(ret->problems, ret->n_problems) = kind;
 }
 
 static bool is_refused(const struct resolve_outcome *o, const struct resolve_problem *p)
@@ -138,38 +140,79 @@ static bool is_refused(const struct resolve_outcome *o, const struct resolve_pro
     return o->verdict == RESOLVE_REFUSED || strcmp(p->reason, "Conflict") == 0;
 }
 
+static bool has_conflict(const struct resolve_outcome *o)
+{
+    for (size_t i = 0; i < o->n_problems; i++)
+        if (strcmp(o->problems[i].reason, "Conflict") == 0)
+            return true;
+    return false;
+}
+
+static bool has_problem(const struct resolve_outcome *o, const struct resolve_problem *p)
+{
+    for (size_t i = 0; i < o->n_problems; i++)
+        if (strcmp(o->problems[i].reason, p->reason) == 0 &&
+            strcmp(o->problems[i].message, p->message) == 0)
+            return true;
+    return false;
+}
+
+/* In a conflict nobody looks at what the profile wants. What it could not have without one either
+ * would be found at the next try. */
+static void judge_alone(const struct node_view *v, const struct resolve_outcome *o,
+                        struct node_plan *ret)
+{
+    const char *profile = o->source.name;
+    auto_node_view struct node_view view = {0};
+    node_view_alone(v, profile, &view);
+    const struct resolve_outcome *alone = node_view_profile(&view, profile);
+    for (size_t i = 0; alone->verdict == RESOLVE_REFUSED && i < alone->n_problems; i++) {
+        const struct resolve_problem *p = &alone->problems[i];
+        if (!has_problem(o, p))
+            add_problem(profile, p->reason, p->message,
+                        (struct plan_problem){.refused = true, .of_file = true}, ret);
+    }
+}
+
 /* A standing is of the node as it is: what it says of a change under way is no problem. */
-static void judge_source(const struct node_view *v, const struct resolve_outcome *o,
+static void judge_source(const struct node_view *v, const struct resolve_outcome *o, bool of_file,
                          struct node_plan *ret)
 {
     for (size_t i = 0; i < o->n_problems; i++)
         add_problem(o->source.name, o->problems[i].reason, o->problems[i].message,
-                    is_refused(o, &o->problems[i]), ret);
+                    (struct plan_problem){.refused = is_refused(o, &o->problems[i]),
+                                          .of_file = of_file},
+                    ret);
+    if (of_file && has_conflict(o))
+        judge_alone(v, o, ret);
     auto_standing struct standing s = {0};
     standing_of(v, o, &s);
     if ((s.phase == PHASE_FAILED && !s.refused) || !v->device->has_status)
-        add_problem(o->source.name, s.reason, s.message, /* refused= */ false, ret);
+        add_problem(o->source.name, s.reason, s.message, (struct plan_problem){.of_file = of_file},
+                    ret);
 }
 
 void node_plan_make(const struct node_view *v, const struct device_status *st,
-                    struct node_plan *ret)
+                    const struct plan_file *file, struct node_plan *ret)
 {
     *ret = (struct node_plan){.name = xstrdup(object_name(v->device_object))};
     auto_spec_draft struct spec_draft draft = {0};
-    plan_cards(v, st, ret);
-    for (size_t i = 0; i < v->result.n_outcomes; i++)
-        judge_source(v, &v->result.outcomes[i], ret);
+    plan_cards(v, st, file, ret);
+    for (size_t i = 0; i < v->result.n_outcomes; i++) {
+        const struct resolve_outcome *o = &v->result.outcomes[i];
+        judge_source(v, o, plan_file_brings(file, v, &o->source), ret);
+    }
     device_spec_draft(v, /* waiting= */ NULL, /* n_waiting= */ 0, &draft);
-    ret->changes |= draft.changed;
+    ret->changes = ret->cards_change || draft.changed;
 }
 
 bool node_plan_refuses(const struct node_plan *p)
 {
     for (size_t i = 0; i < p->n_problems; i++)
-        if (p->problems[i].refused)
+        if (p->problems[i].refused && p->problems[i].of_file)
             return true;
     for (size_t i = 0; i < p->n_cards; i++)
-        if (p->cards[i].fate == FATE_CANNOT)
+        if (p->cards[i].fate == FATE_CANNOT && p->cards[i].of_file && !p->cards[i].ill)
             return true;
     return false;
 }

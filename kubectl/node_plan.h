@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/device.h"
+#include "kubectl/plan_file.h"
 #include "kubectl/plan_values.h"
 #include "reconcilers/node_view.h"
 
@@ -15,6 +16,7 @@
 struct plan_problem {
     char *source, *reason, *message;
     bool refused; /* nothing of this source is done on this node */
+    bool of_file; /* the file brings what the source asks for */
 };
 
 struct node_plan {
@@ -23,14 +25,16 @@ struct node_plan {
     size_t n_cards;
     struct plan_problem *problems;
     size_t n_problems;
-    bool changes; /* the Device's spec, or its hardware, would be another */
+    bool changes;      /* the Device's spec, or its hardware, would be another */
+    bool cards_change; /* its hardware would */
 };
 
-/* Makes the forecast. v was resolved, and has Node and Device; st is the status of this Device.
- * *ret is overwritten. */
+/* Makes the forecast. v was resolved with the file in it, and has Node and Device; st is the status
+ * of this Device. *ret is overwritten. */
 void node_plan_make(const struct node_view *v, const struct device_status *st,
-                    struct node_plan *ret);
-/* True when something that is asked of the node cannot be. */
+                    const struct plan_file *file, struct node_plan *ret);
+/* True when something that the file asks of the node cannot be. What is ill or wrong there beside
+ * that is shown, and does not count. */
 bool node_plan_refuses(const struct node_plan *p);
 void node_plan_done(struct node_plan *p);
 AUTO_DEFINE(node_plan, struct node_plan, node_plan_done)

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kubectl/plan_file.h"
 
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/jx.h"
+#include "base/xalloc.h"
+#include "base/yaml.h"
 
 #include "api/gpuprofile.h"
 #include "api/kinds.h"
@@ -12,7 +19,7 @@
 #include "nodeagent/commands/layout_check.h"
 #include "nodeagent/commands/layout_documents.h"
 
-enum { MAX_FILE_BYTES = 4 << 20 };
+enum { MAX_FILE_BYTES = 4 << 20, MAX_NAME_BYTES = 253 };
 
 static int check_profile(const json_t *doc, struct err *e)
 {
@@ -39,6 +46,27 @@ static bool names(const struct plan_file *f, const char *profile)
     return false;
 }
 
+/* --- Objects --- */
+
+static bool is_outer(char c)
+{
+    return islower((unsigned char)c) || isdigit((unsigned char)c);
+}
+
+/* RFC 1123's subdomain, by which the API server judges these kinds' names: labels between dots that
+ * begin and end with a letter or digit. */
+static bool is_object_name(const char *name)
+{
+    size_t len = strlen(name);
+    for (size_t i = 0; i < len; i++) {
+        bool inner = i > 0 && i + 1 < len;
+        bool dot = inner && name[i] == '.' && is_outer(name[i - 1]) && is_outer(name[i + 1]);
+        if (!is_outer(name[i]) && !dot && !(inner && name[i] == '-'))
+            return false;
+    }
+    return len <= MAX_NAME_BYTES;
+}
+
 static int add_object(void *arg, const json_t *doc, struct err *e)
 {
     struct plan_file *f = arg;
@@ -54,6 +82,12 @@ static int add_object(void *arg, const json_t *doc, struct err *e)
     if (!version || strcmp(version, API_GROUP_VERSION) != 0)
         return err_set(e, ERR_INVALID, "%s %s: apiVersion must be %s", kind, name,
                        API_GROUP_VERSION);
+    if (!is_object_name(name))
+        return err_set(
+            e, ERR_INVALID,
+            "%s %s: .metadata.name must be at most %d small letters, digits, '-' and '.', "
+            "and begin and end with a letter or digit",
+            kind, name, MAX_NAME_BYTES);
     if ((is_profile ? check_profile : check_config)(doc, e) < 0)
         return err_wrap(e, "%s %s", kind, name);
     if (is_profile && names(f, name))
@@ -62,25 +96,102 @@ static int add_object(void *arg, const json_t *doc, struct err *e)
     return 0;
 }
 
-int plan_file_parse(const char *title, const char *text, size_t len, struct plan_file *ret,
+/* --- Files --- */
+
+static int add_text(const char *title, const char *text, size_t len, struct plan_file *ret,
                     struct err *e)
 {
     size_t n;
-    auto_plan_file struct plan_file f = {json_array(), json_array()};
-    TRY(layout_documents_each(title, text, len, add_object, &f, &n, e));
-    if (json_array_size(f.profiles) + json_array_size(f.configs) == 0)
-        return err_set(e, ERR_INVALID, "%s: holds nothing", title);
-    *ret = f;
-    f = (struct plan_file){0};
-    return 0;
+    if (yaml_check_words(text, len, e) < 0)
+        return err_wrap(e, "%s", title);
+    return layout_documents_each(title, text, len, add_object, ret, &n, e);
 }
 
-int plan_file_read(const char *path, struct plan_file *ret, struct err *e)
+static int add_file(const char *path, struct plan_file *ret, struct err *e)
 {
     auto_free char *text = NULL;
     size_t len;
     TRY(file_read(path, MAX_FILE_BYTES, &text, &len, e));
-    return plan_file_parse(file_title(path), text, len, ret, e);
+    return add_text(file_title(path), text, len, ret, e);
+}
+
+static int is_taken(const struct dirent *entry)
+{
+    static const char *const endings[] = {".yaml", ".yml", ".json"};
+    const char *ending = strrchr(entry->d_name, '.');
+    for (size_t i = 0; ending && i < ARRAY_LEN(endings); i++)
+        if (strcmp(ending, endings[i]) == 0)
+            return 1;
+    return 0;
+}
+
+static int add_folder(const char *path, struct plan_file *ret, struct err *e)
+{
+    struct dirent **entries = NULL;
+    int n = scandir(path, &entries, is_taken, alphasort);
+    int rc = n < 0 ? err_set_errno(e, errno, "read %s", path) : 0;
+    for (int i = 0; i < n; i++) {
+        auto_free char *file = xasprintf("%s/%s", path, entries[i]->d_name);
+        if (rc == 0)
+            rc = add_file(file, ret, e);
+        free(entries[i]);
+    }
+    free(entries);
+    return rc;
+}
+
+static int add_path(const char *path, struct plan_file *ret, struct err *e)
+{
+    struct stat st;
+    if (strncmp(path, "http://", 7) == 0 || strncmp(path, "https://", 8) == 0)
+        return err_set(e, ERR_INVALID,
+                       "%s: addresses are not read: curl -fsSL %s | kubectl cleave plan -f -", path,
+                       path);
+    bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    return (folder ? add_folder : add_file)(path, ret, e);
+}
+
+/* Hands over what was added. title: where from. */
+static int finish(const char *title, struct plan_file *f, struct plan_file *ret, struct err *e)
+{
+    if (json_array_size(f->profiles) + json_array_size(f->configs) == 0)
+        return err_set(e, ERR_INVALID, "%s: holds nothing", title);
+    *ret = *f;
+    *f = (struct plan_file){0};
+    return 0;
+}
+
+int plan_file_parse(const char *title, const char *text, size_t len, struct plan_file *ret,
+                    struct err *e)
+{
+    auto_plan_file struct plan_file f = {json_array(), json_array()};
+    TRY(add_text(title, text, len, &f, e));
+    return finish(title, &f, ret, e);
+}
+
+int plan_file_read(const char *path, struct plan_file *ret, struct err *e)
+{
+    auto_plan_file struct plan_file f = {json_array(), json_array()};
+    TRY(add_path(path, &f, e));
+    return finish(file_title(path), &f, ret, e);
+}
+
+/* --- What comes from them --- */
+
+bool plan_file_brings(const struct plan_file *f, const struct node_view *v,
+                      const struct device_source *source)
+{
+    size_t i;
+    json_t *doc;
+    if (source->kind == API_SOURCE_PROFILE && names(f, source->name))
+        return true;
+    json_array_foreach(f->configs, i, doc) {
+        const struct object *config =
+            node_view_config(&v->configs, JX_STR_AT(doc, "metadata", "name"));
+        if (config && node_view_brings(v, source, config))
+            return true;
+    }
+    return false;
 }
 
 void plan_file_done(struct plan_file *f)

@@ -50,6 +50,7 @@ static json_t *card(const struct card_plan_view *c)
     text_set(o, "vendor", c->vendor);
     text_set(o, "model", c->model);
     text_set(o, "source", c->source);
+    (void)json_object_set_new(o, "ofFile", json_boolean(c->of_file));
     text_set(o, "fate", fates[c->fate]);
     text_set(o, "reason", c->reason);
     text_set(o, "message", c->message);
@@ -74,6 +75,7 @@ static json_t *problem(const struct plan_problem *p)
     text_set(o, "reason", p->reason);
     text_set(o, "message", p->message);
     (void)json_object_set_new(o, "refused", json_boolean(p->refused));
+    (void)json_object_set_new(o, "ofFile", json_boolean(p->of_file));
     return o;
 }
 
@@ -138,6 +140,21 @@ static json_t *order(const struct cluster_plan *p)
     return list;
 }
 
+static json_t *profiles(const struct cluster_plan *p)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < p->n_queues; i++) {
+        const struct plan_queue *q = &p->queues[i];
+        json_t *o = json_object();
+        text_set(o, "name", q->profile);
+        (void)json_object_set_new(o, "refused", json_boolean(q->verdict.refused));
+        text_set(o, "reason", q->verdict.reason);
+        text_set(o, "message", q->verdict.message);
+        (void)json_array_append_new(list, o);
+    }
+    return list;
+}
+
 json_t *plan_json(const struct cluster_plan *p)
 {
     json_t *o = json_object();
@@ -148,6 +165,7 @@ json_t *plan_json(const struct cluster_plan *p)
     (void)json_object_set_new(o, "changes", json_boolean(cluster_plan_changes(p)));
     (void)json_object_set_new(o, "refused", json_boolean(cluster_plan_refuses(p)));
     (void)json_object_set_new(o, "nodes", nodes);
+    (void)json_object_set_new(o, "profiles", profiles(p));
     (void)json_object_set_new(o, "order", order(p));
     (void)json_object_set_new(o, "notRead", unread_json(&p->unread));
     return o;
@@ -213,6 +231,7 @@ int plan_json_write(const struct cluster_plan *p, FILE *out)
     put_member(out, "changes", json_boolean(cluster_plan_changes(p)));
     put_member(out, "refused", json_boolean(cluster_plan_refuses(p)));
     put_nodes(out, p);
+    put_member(out, "profiles", profiles(p));
     put_member(out, "order", order(p));
     put_member(out, "notRead", unread_json(&p->unread));
     (void)fputs("\n}\n", out);

@@ -29,6 +29,8 @@ struct plan_parts {
 struct card_plan_view {
     char *uuid, *vendor, *model, *source;
     int64_t index;
+    bool of_file; /* the file brings its want */
+    bool ill;     /* whatever is wanted of it */
     enum card_fate fate;
     char *reason, *message; /* CANNOT, and DRAINS */
     int mode, wanted_mode;  /* enum api_mode */

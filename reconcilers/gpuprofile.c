@@ -8,8 +8,8 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-#include "reconcilers/coverage.h"
 #include "reconcilers/node_ledger.h"
+#include "reconcilers/survey.h"
 #include "service/conditions.h"
 #include "service/resources.h"
 
@@ -291,62 +291,16 @@ void gpuprofile_plan(const struct profile_facts *f, const struct gpuprofile_stat
 
 /* --- Observing --- */
 
-/* True for a node that was read and has no card, other than one of which nothing is known. */
-static bool is_cardless(const struct device_record *d)
+static void survey_nodes(struct context *ctx, struct survey *ret)
 {
-    return d->n_cards == 0 && d->ready.present && strcmp(d->ready.reason, DEVICE_NO_CARDS) == 0;
-}
-
-/* What the caches say of a profile's nodes. */
-struct survey {
-    size_t matched, cardless, n_cards;
-    char *not_found; /* owned; which of the named cards they lack; NULL: none */
-};
-
-static void survey_done(struct survey *s)
-{
-    free(s->not_found);
-}
-AUTO_DEFINE(survey, struct survey, survey_done)
-#define auto_survey AUTO(survey)
-
-static void survey_nodes(struct context *ctx, const struct profile_record *p, struct survey *ret)
-{
-    auto_coverage struct coverage *coverage = coverage_new(&p->spec);
     auto_object_list struct object_list devices = {0};
-    bool blind = false;
     store_list(ctx->caches.devices, &devices);
     for (size_t i = 0; i < devices.count; i++) {
         const struct object_key key = object_key(devices.items[i]);
         auto_object struct object *node = store_get(ctx->caches.nodes, &key);
-        const struct node_record *n = node ? object_payload(node) : NULL;
-        if (!n || !label_selector_matches(&p->spec.node_selector, n->labels, n->n_labels))
-            continue;
-        const struct device_record *d = object_payload(devices.items[i]);
-        ret->matched++;
-        ret->cardless += is_cardless(d);
-        ret->n_cards += d->n_cards;
-        blind |= d->n_cards == 0 && !is_cardless(d);
-        for (size_t k = 0; k < d->n_cards; k++) {
-            struct resolve_card card;
-            records_card_view(&d->cards[k], &card);
-            coverage_add(coverage, &card);
-        }
+        if (node)
+            survey_add(ret, object_payload(node), object_payload(devices.items[i]));
     }
-    ret->not_found = ret->matched && !blind ? coverage_missing(coverage) : NULL;
-}
-
-/* Number of nodes that the profile's selector matches, with or without an agent. */
-static size_t count_selected(struct context *ctx, const struct profile_record *p)
-{
-    auto_object_list struct object_list nodes = {0};
-    size_t n = 0;
-    store_list(ctx->caches.nodes, &nodes);
-    for (size_t i = 0; i < nodes.count; i++) {
-        const struct node_record *node = object_payload(nodes.items[i]);
-        n += label_selector_matches(&p->spec.node_selector, node->labels, node->n_labels);
-    }
-    return n;
 }
 
 /* --- Reconciling --- */
@@ -487,8 +441,11 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
     }
     const struct profile_record *p = object_payload(profile);
     auto_survey struct survey nodes = {0};
-    if (!p->spec_error)
-        survey_nodes(ctx, p, &nodes);
+    if (!p->spec_error) {
+        survey_begin(p, &nodes);
+        survey_nodes(ctx, &nodes);
+    }
+    auto_free char *not_found = survey_not_found(&nodes);
     auto_rollout_summary struct rollout_summary summary = {0};
     rollout_summary(ctx->rollout, k->name, rollout_edition_of(profile), &summary);
     wake(ctx, profile, nodes.matched);
@@ -503,10 +460,10 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
             .generation = object_generation(profile),
             .record = p,
             .matched = nodes.matched,
-            .selected = nodes.matched || p->spec_error ? 0 : count_selected(ctx, p),
+            .selected = nodes.matched || p->spec_error ? 0 : survey_selected(p, ctx->caches.nodes),
             .cardless = nodes.cardless,
             .summary = &summary,
-            .not_found = nodes.not_found,
+            .not_found = not_found,
             .now_ms = clock_wall_ms(ctx->clk),
         },
         &p->status, &status);
@@ -518,7 +475,7 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
 
 static bool same_cards(const struct device_record *a, const struct device_record *b)
 {
-    if (a->n_cards != b->n_cards || is_cardless(a) != is_cardless(b))
+    if (a->n_cards != b->n_cards || survey_is_cardless(a) != survey_is_cardless(b))
         return false;
     for (size_t i = 0; i < a->n_cards; i++)
         if (strcmp(a->cards[i].uuid, b->cards[i].uuid) != 0 ||

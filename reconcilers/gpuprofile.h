@@ -20,7 +20,7 @@ struct profile_facts {
     size_t selected;
     size_t cardless; /* of the matched ones: nodes that have no card at all, and say so */
     const struct rollout_summary *summary; /* over all matched nodes */
-    const char *not_found;                 /* from coverage_missing */
+    const char *not_found;                 /* from survey_not_found */
     int64_t now_ms;                        /* wall clock */
 };
 

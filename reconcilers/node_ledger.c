@@ -9,14 +9,6 @@
 #include "reconcilers/device_spec.h"
 #include "reconcilers/node_resources.h"
 
-static const struct object *profile_object(const struct node_view *v, const char *name)
-{
-    for (size_t i = 0; i < v->profiles.count; i++)
-        if (strcmp(object_name(v->profiles.items[i]), name) == 0)
-            return v->profiles.items[i];
-    return NULL;
-}
-
 /* Adds to standing_of: a source is up to date only when its resources are published too. */
 static void standing_on(const struct node_view *v, const struct resolve_outcome *o,
                         struct standing *ret)
@@ -73,7 +65,7 @@ static bool keep_profile(struct context *ctx, const struct node_view *v, const c
                          const struct resolve_outcome *o, struct standing *ret)
 {
     const char *name = o->source.name;
-    const struct object *profile = profile_object(v, name);
+    const struct object *profile = node_view_profile_object(v, name);
     const struct rollout_budget budget = budget_of(ctx, profile);
     bool waits = settle_ticket(ctx, v, node, name, &budget);
     standing_on(v, o, ret);
@@ -90,28 +82,6 @@ static bool keep_profile(struct context *ctx, const struct node_view *v, const c
 }
 
 /* --- Configurations --- */
-
-static bool profile_brings(const struct node_view *v, const struct object *profile,
-                           const struct object *config)
-{
-    const struct profile_record *p = object_payload(profile);
-    for (size_t i = 0; i < p->spec.n_devices; i++) {
-        const struct gpuprofile_entry *entry = &p->spec.devices[i];
-        if (entry->has_mig && entry->mig.config &&
-            node_view_config(&v->configs, entry->mig.config) == config)
-            return true;
-    }
-    return false;
-}
-
-/* True when this source brings the configuration to the node. */
-static bool source_uses(const struct node_view *v, const struct resolve_outcome *o,
-                        const struct object *config)
-{
-    if (o->source.kind == API_SOURCE_NODE_LABEL)
-        return node_view_config(&v->configs, o->source.name) == config;
-    return profile_brings(v, profile_object(v, o->source.name), config);
-}
 
 /* True when a outranks b as the one standing for several sources: failures first, then changes
  * under way. */
@@ -131,7 +101,8 @@ static void note_config(struct context *ctx, const struct node_view *v, const ch
 {
     const struct standing *worst = NULL;
     for (size_t i = 0; i < v->result.n_outcomes; i++)
-        if (source_uses(v, &v->result.outcomes[i], config) && outranks(&standings[i], worst))
+        if (node_view_brings(v, &v->result.outcomes[i].source, config) &&
+            outranks(&standings[i], worst))
             worst = &standings[i];
     enum phase was;
     if (worst && rollout_note(ctx->config_ledger, object_name(config), rollout_edition_of(config),
@@ -146,7 +117,7 @@ static bool still_used(const char *name, const void *arg)
         if (strcmp(object_name(v->configs.items[i]), name) != 0)
             continue;
         for (size_t k = 0; k < v->result.n_outcomes; k++)
-            if (source_uses(v, &v->result.outcomes[k], v->configs.items[i]))
+            if (node_view_brings(v, &v->result.outcomes[k].source, v->configs.items[i]))
                 return true;
     }
     return false;
@@ -218,7 +189,7 @@ static void build_node(struct context *ctx, const char *node)
         if (!standing_is_settled(&v, o->source.name))
             rollout_force_ticket(ctx->rollout, o->source.name, node);
         (void)rollout_note(ctx->rollout, o->source.name,
-                           rollout_edition_of(profile_object(&v, o->source.name)), node,
+                           rollout_edition_of(node_view_profile_object(&v, o->source.name)), node,
                            &standings[i], &was);
     }
     keep_configs(ctx, &v, node, standings);

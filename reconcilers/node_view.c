@@ -205,6 +205,58 @@ const struct resolve_outcome *node_view_label(const struct node_view *v)
     return label ? outcome(v, API_SOURCE_NODE_LABEL, label) : NULL;
 }
 
+/* --- Sources --- */
+
+const struct object *node_view_profile_object(const struct node_view *v, const char *profile)
+{
+    for (size_t i = 0; i < v->profiles.count; i++)
+        if (strcmp(object_name(v->profiles.items[i]), profile) == 0)
+            return v->profiles.items[i];
+    return NULL;
+}
+
+static bool profile_brings(const struct node_view *v, const struct object *profile,
+                           const struct object *config)
+{
+    const struct profile_record *p = object_payload(profile);
+    for (size_t i = 0; i < p->spec.n_devices; i++) {
+        const struct gpuprofile_entry *entry = &p->spec.devices[i];
+        if (entry->has_mig && entry->mig.config &&
+            node_view_config(&v->configs, entry->mig.config) == config)
+            return true;
+    }
+    return false;
+}
+
+bool node_view_brings(const struct node_view *v, const struct device_source *source,
+                      const struct object *config)
+{
+    if (source->kind == API_SOURCE_NODE_LABEL)
+        return node_view_config(&v->configs, source->name) == config;
+    const struct object *profile = node_view_profile_object(v, source->name);
+    return profile && profile_brings(v, profile, config);
+}
+
+static void add_object(struct object_list *l, struct object *o)
+{
+    *XPUSH(l->items, l->count) = object_ref(o);
+}
+
+void node_view_alone(const struct node_view *v, const char *profile, struct node_view *ret)
+{
+    ret->node_object = object_ref(v->node_object);
+    ret->device_object = object_ref(v->device_object);
+    ret->node = v->node;
+    ret->device = v->device;
+    ret->generation = v->generation;
+    for (size_t i = 0; i < v->profiles.count; i++)
+        if (strcmp(object_name(v->profiles.items[i]), profile) == 0)
+            add_object(&ret->profiles, v->profiles.items[i]);
+    for (size_t i = 0; i < v->configs.count; i++)
+        add_object(&ret->configs, v->configs.items[i]);
+    node_view_resolve(ret);
+}
+
 void node_view_done(struct node_view *v)
 {
     resolve_result_done(&v->result);

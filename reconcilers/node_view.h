@@ -57,10 +57,20 @@ const struct object *node_view_config(const struct object_list *configs, const c
 /* Resolves what the view holds (tests fill it by hand). Pure. */
 void node_view_resolve(struct node_view *v);
 
+/* The view as it would be if this profile of it were the only one, resolved. *ret was zeroed. */
+void node_view_alone(const struct node_view *v, const char *profile, struct node_view *ret);
+
 /* The outcome of a profile on the node; NULL: the profile does not match the node. Borrowed. */
 const struct resolve_outcome *node_view_profile(const struct node_view *v, const char *profile);
 /* The outcome of the node's label; NULL: it has none. Borrowed. */
 const struct resolve_outcome *node_view_label(const struct node_view *v);
+
+/* The profile of this name, of those that match the node; NULL: it does not. Borrowed. */
+const struct object *node_view_profile_object(const struct node_view *v, const char *profile);
+/* True when this source brings the configuration to the node. A profile that does not match the node
+ * (any more) brings none. */
+bool node_view_brings(const struct node_view *v, const struct device_source *source,
+                      const struct object *config);
 
 void node_view_done(struct node_view *v);
 AUTO_DEFINE(node_view, struct node_view, node_view_done)

@@ -75,6 +75,29 @@ def test_a_plan_comes_true_and_then_nothing_is_left_to_do(rig, kubectl, cleave):
     assert durations[1]["samples"] == 2 and 2 <= durations[1]["seconds"] <= 120, durations
 
 
+def test_a_plan_rejects_a_profile_in_the_words_that_the_controller_then_has(rig, kubectl, cleave):
+    rig.controller()
+    rig.node({"h100-80": 1})
+    cut = {"mode": "mig", "mig": {"profiles": {"7g.80gb": 1}}}
+    profile = f"{rig.id}-p"
+    rig.objects.append(f"/apis/gpu.cleave.dev/v1alpha1/gpuprofiles/{profile}")
+    for spec in (
+        {"devices": [{"selector": {"indices": [9]}, **cut}]},
+        {"nodeSelector": {"matchLabels": {"test": "misspelt"}}},
+    ):
+        text = profile_of(rig, {"7g.80gb": 1}, **spec)
+        foretold = cleave("plan", "-f", "-", "-o", "json", input=text)
+        assert foretold.returncode == 1, foretold.stderr
+        (verdict,) = json.loads(foretold.stdout)["profiles"]
+        kubectl.apply(text)
+
+        def stalled():
+            status = kubectl.json("get", "gpuprofile", profile).get("status", {})
+            return [(c["reason"], c["message"]) for c in status.get("conditions", []) if c["type"] == "Stalled" and c["status"] == "True"]
+
+        wait_for(lambda v=verdict: stalled() == [(v["reason"], v["message"])], 30, lambda v=verdict: f"{stalled()}, foretold was {v}")
+
+
 def test_cards_are_shown_as_they_stand(rig, kubectl, cleave):
     rig.controller()
     node = rig.node({"h100-80": 1})

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/jx.h"
 #include "base/xalloc.h"
 #include "base/yaml.h"
 
 #include "kubeclient/fake/fake.h"
+#include "kubectl/plan_file.h"
 #include "kubectl_support.h"
 #include "service/resources.h"
 
@@ -19,7 +22,11 @@ TestSuite(plan, .init = desk_set_up, .fini = desk_tear_down);
 #define CUT(counts)         "devices: [{selector: {}, mode: mig, mig: {profiles: {" counts "}}}]"
 #define MIG(counts)         "nodeSelector: {}, " CUT(counts)
 
-#define NOT_KNOWN "  how long it takes is not known: no Device tells of an earlier change\n"
+#define ONE_CARD(name, index)                                                                      \
+    PROFILE(name, "{nodeSelector: {}, devices: [{selector: {indices: [" index "]}, mode: mig,"     \
+                  " mig: {profiles: {7g.80gb: 1}}}]}")
+
+#define NOT_KNOWN "  how long it takes is not known: no node's last order changed a card\n"
 #define ONE_WAITS "  1 node waits for users whom nobody evicts: for how long is not known\n"
 
 static void expect_plan(const char *yaml, int code, const char *text)
@@ -216,8 +223,112 @@ Test(plan, nothing_to_do_is_0)
     desk_applied("n1");
     expect_plan(PROFILE("p", "{" MIG("3g.40gb: 2") "}"), 0,
                 "n1  nothing changes\n\nPlan: 0 of 1 nodes change\n");
-    expect_plan(PROFILE("p", "{nodeSelector: {matchLabels: {pool: b}}, " CUT("3g.40gb: 2") "}"), 0,
-                "Plan: concerns none of 1 nodes with a Device\n");
+}
+
+/* --- Profiles that the controller will reject, in its own words --- */
+
+Test(plan, a_profile_without_nodes_is_refused)
+{
+    desk_node("n1", 1);
+    expect_plan(
+        PROFILE("p", "{nodeSelector: {matchLabels: {pool: inferense}}, " SEVEN "}"), 1,
+        "Cannot be: p: NoNodes: no Node matches nodeSelector (pool=inferense); compare with "
+        "kubectl get nodes --show-labels\n"
+        "Plan: concerns none of 1 nodes with a Device, 1 profile cannot be as asked\n");
+}
+
+Test(plan, a_profile_whose_cards_are_on_no_node_is_refused_while_the_others_change)
+{
+    desk_node("n1", 2);
+    expect_plan(PROFILE("p", "{nodeSelector: {}, devices: [{selector: {indices: [9]}, mode: mig,"
+                             " mig: {profiles: {7g.80gb: 1}}}]}"),
+                1,
+                "n1  nothing changes\n\n"
+                "Cannot be: p: DeviceNotFound: no matched node has a card with index 9 (there are "
+                "0-1)\n"
+                "Plan: 0 of 1 nodes change, 1 profile cannot be as asked\n");
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_JSON,
+                  PROFILE("p", "{nodeSelector: {}, devices: [{selector: {indices: [0, 9]},"
+                               " mode: mig, mig: {profiles: {7g.80gb: 1}}}]}"));
+    auto_json json_t *doc = json_loads(a.out, 0, NULL);
+    const json_t *p = json_array_get(JX_AT(doc, "profiles"), 0);
+    cr_expect_eq(a.code, 1);
+    cr_expect(json_is_true(JX_AT(doc, "changes")) && json_is_true(JX_AT(doc, "refused")));
+    cr_expect_str_eq(JX_STR_AT(p, "name"), "p");
+    cr_expect(json_is_true(JX_AT(p, "refused")));
+    cr_expect_str_eq(JX_STR_AT(p, "reason"), "DeviceNotFound");
+}
+
+Test(plan, a_profile_that_others_override_everywhere_is_told_and_is_no_fault)
+{
+    desk_node("n1", 1);
+    desk_create(&resource_gpuprofiles, PROFILE("other", "{priority: 5, " MIG("3g.40gb: 2") "}"));
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_JSON, PROFILE("p", "{" MIG("7g.80gb: 1") "}"));
+    auto_json json_t *doc = json_loads(a.out, 0, NULL);
+    const json_t *p = json_array_get(JX_AT(doc, "profiles"), 0);
+    cr_expect_eq(a.code, 2, "got:\n%s", a.out); /* the other's change is not ordered yet */
+    cr_expect(json_is_false(JX_AT(p, "refused")));
+    cr_expect_str_eq(JX_STR_AT(p, "reason"), "Overridden");
+}
+
+/* --- What is wrong already, and not by the file --- */
+
+Test(plan, a_label_that_names_nothing_is_a_note_of_the_node)
+{
+    desk_node("n1", 1);
+    desk_patch(&resource_nodes, "n1", NULL,
+               "{metadata: {labels: {nvidia.com/mig.config: nonsense}}}");
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_TEXT, PROFILE("p", "{" MIG("7g.80gb: 1") "}"));
+    cr_expect_eq(a.code, 2, "got:\n%s", a.out);
+    cr_expect(strstr(a.out, "  note: nonsense: UnknownConfig: "), "got:\n%s", a.out);
+    cr_expect_not(strstr(a.out, "cannot be"), "got:\n%s", a.out);
+}
+
+static void break_card(const char *uuid)
+{
+    auto_free char *cards =
+        xasprintf("{status: {devices: [{uuid: GPU-n1-0, index: 0, vendor: nvidia,"
+                  " model: NVIDIA H100 80GB HBM3, memoryMiB: 81559, healthy: %s, migCapable: true,"
+                  " mode: native, partitions: []}, {uuid: GPU-n1-1, index: 1, vendor: nvidia,"
+                  " model: NVIDIA H100 80GB HBM3, memoryMiB: 81559, healthy: %s, migCapable: true,"
+                  " mode: native, partitions: []}]}}",
+                  strcmp(uuid, "GPU-n1-0") ? "true" : "false",
+                  strcmp(uuid, "GPU-n1-1") ? "true" : "false");
+    desk_patch(&resource_devices, "n1", "status", cards);
+}
+
+Test(plan, an_ill_card_is_shown_and_is_no_fault_of_the_file)
+{
+    desk_node("n1", 2);
+    break_card("GPU-n1-1");
+    desk_create(&resource_gpuprofiles, ONE_CARD("other", "1"));
+    static const char *const files[] = {ONE_CARD("p", "0"),
+                                        PROFILE("p", "{priority: 1, " MIG("7g.80gb: 1") "}")};
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        auto_desk_answer struct desk_answer a = desk_plan(OUTPUT_TEXT, files[i]);
+        cr_expect_eq(a.code, 2, "got:\n%s", a.out);
+        cr_expect(strstr(a.out, "  NVIDIA GPU 1  NVIDIA H100 80GB HBM3  by "), "got:\n%s", a.out);
+        cr_expect(strstr(a.out, ": stays as it is, for it is ill\n    Unhealthy: "), "got:\n%s",
+                  a.out);
+        cr_expect(strstr(a.out, ", 1 card is ill\n"), "got:\n%s", a.out);
+    }
+}
+
+Test(plan, a_config_of_the_file_that_cannot_be_is_a_fault_of_the_file)
+{
+    desk_node("n1", 1);
+    desk_create(&resource_gpuprofiles,
+                PROFILE("other", "{nodeSelector: {}, devices: [{selector: {}, mode: mig,"
+                                 " mig: {config: large}}]}"));
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_TEXT, "apiVersion: gpu.cleave.dev/v1alpha1\nkind: MIGConfig\n"
+                               "metadata: {name: large}\n"
+                               "spec: {devices: [{migEnabled: true, migDevices: {7g.80gb: 2}}]}\n");
+    cr_expect_eq(a.code, 1);
+    cr_expect(strstr(a.out, "  cannot be: other: Infeasible: "), "got:\n%s", a.out);
 }
 
 Test(plan, a_layout_that_cannot_be_is_an_error_with_the_nearest_that_can)
@@ -242,6 +353,70 @@ Test(plan, another_profile_of_the_same_priority_is_a_conflict)
     auto_desk_answer struct desk_answer wins =
         desk_plan(OUTPUT_TEXT, PROFILE("p", "{priority: 5, " MIG("7g.80gb: 1") "}"));
     cr_expect_eq(wins.code, 2, "got:\n%s", wins.out);
+}
+
+Test(plan, a_conflict_is_one_line_for_all_cards_and_hides_no_other_fault)
+{
+    desk_node("n1", 4);
+    desk_cut("n1", 3, "7g.80gb@0");
+    desk_create(&resource_gpuprofiles, PROFILE("other", "{" MIG("3g.40gb: 2") "}"));
+    expect_plan(
+        PROFILE("p", "{nodeSelector: {}, " CUT("1g.10gb: 8") "}"), 1,
+        "n1  nothing changes\n"
+        "  note: other: Conflict: NVIDIA GPU 0 is selected with equal priority by GPUProfile p too; raise one priority or narrow a selector; the same of GPU 1, 2, 3\n"
+        "  cannot be: p: Conflict: NVIDIA GPU 0 is selected with equal priority by GPUProfile other too; raise one priority or narrow a selector; the same of GPU 1, 2, 3\n"
+        "  cannot be: p: Infeasible: GPU 0 (NVIDIA H100 80GB HBM3): 1g.10gb x8 needs 8 of 7 compute slices; the nearest layout that fits is 1g.10gb x7; the same of GPU 1, 2, 3\n"
+        "\n"
+        "Plan: 0 of 1 nodes change, 1 node cannot be as asked\n");
+}
+
+/* GPU 0 is contested; of GPU 1 the layout is seen at once, and told once. */
+Test(plan, a_conflict_on_one_card_adds_only_what_it_hides)
+{
+    desk_node("n1", 2);
+    desk_create(&resource_gpuprofiles, ONE_CARD("other", "0"));
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_JSON, PROFILE("p", "{" MIG("1g.10gb: 8") "}"));
+    auto_json json_t *doc = json_loads(a.out, 0, NULL);
+    const json_t *problems = JX_AT(json_array_get(JX_AT(doc, "nodes"), 0), "problems");
+    size_t i;
+    json_t *problem;
+    size_t infeasible = 0;
+    json_array_foreach(problems, i, problem)
+        infeasible += strcmp(JX_STR_AT(problem, "reason"), "Infeasible") == 0;
+    cr_expect_eq(infeasible, 2, "got:\n%s", a.out);
+}
+
+/* While p is refused the card keeps the want of a profile that is gone. */
+Test(plan, a_want_of_a_profile_that_is_gone_is_not_of_the_file)
+{
+    desk_node("n1", 1);
+    desk_patch(&resource_devices, "n1", NULL,
+               "{spec: {source: {kind: GPUProfile, name: gone, generation: 1}, migStrategy: mixed,"
+               " devices: [{uuid: GPU-n1-0, mode: mig,"
+               " source: {kind: GPUProfile, name: gone, generation: 1},"
+               " mig: {profiles: [{profile: 3g.40gb, count: 2}]}}]}}");
+    desk_create(&resource_gpuprofiles, PROFILE("p", "{" MIG("1g.10gb: 8") "}"));
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_TEXT, "apiVersion: gpu.cleave.dev/v1alpha1\nkind: MIGConfig\n"
+                               "metadata: {name: halves}\n"
+                               "spec: {devices: [{migEnabled: true, migDevices: {3g.40gb: 2}}]}\n");
+    cr_expect_eq(a.code, 2, "got:\n%s%s", a.out, a.err);
+}
+
+Test(plan, a_change_of_the_order_alone_is_told_as_one)
+{
+    desk_node("n1", 1);
+    desk_cut("n1", 0, "3g.40gb@0 3g.40gb@4");
+    desk_patch(&resource_devices, "n1", NULL,
+               "{spec: {source: {kind: GPUProfile, name: p, generation: 1}, migStrategy: mixed,"
+               " rollout: {drain: refuseIfInUse, timeoutSeconds: 600},"
+               " devices: [{uuid: GPU-n1-0, mode: mig,"
+               " mig: {profiles: [{profile: 3g.40gb, count: 2}]}}]}}");
+    desk_applied("n1");
+    expect_plan(PROFILE("p", "{" MIG("3g.40gb: 2") ", rollout: {drain: evict}}"), 2,
+                "n1  only Device.spec changes, no card\n\n"
+                "Plan: 1 of 1 nodes changes, 1 of them in Device.spec only\n");
 }
 
 Test(plan, an_edit_takes_the_place_of_the_profile_that_is_there)
@@ -403,6 +578,13 @@ Test(plan, a_file_that_cannot_be_is_refused_with_the_field)
     expect_refusal("kind: GPUProfile\nmetadata: {name: p}\n",
                    "apiVersion must be gpu.cleave.dev/v1alpha1");
     expect_refusal(HEAD, "GPUProfile: .metadata.name is missing");
+    expect_refusal(PROFILE("Foo_Bar", "{" MIG("3g.40gb: 2") "}"),
+                   "GPUProfile Foo_Bar: .metadata.name must be at most 253 small letters");
+    expect_refusal(PROFILE("a..b", "{" MIG("3g.40gb: 2") "}"), ".metadata.name must be");
+    expect_refusal(PROFILE("a-", "{" MIG("3g.40gb: 2") "}"), ".metadata.name must be");
+    expect_refusal(PROFILE("y", "{" MIG("3g.40gb: 2") "}"),
+                   "plan.yaml: YAML line 3, column 18: kubectl reads y as a boolean: write it in "
+                   "quotes");
     expect_refusal(PROFILE("p", "{nodeSelector: {}}"), ".spec.devices: required");
     expect_refusal(PROFILE("p", "{nodeSelector: {}, devices: [{mode: odd}]}"),
                    ".spec.devices[0].mode");
@@ -414,6 +596,43 @@ Test(plan, a_file_that_cannot_be_is_refused_with_the_field)
     expect_refusal(PROFILE("p", "{rollout: {maxUnavailable: lots}, " MIG("3g.40gb: 2") "}"),
                    "maxUnavailable");
     expect_refusal(PROFILE("\"\\e[2J\"", "{devices: 1}"), "\xEF\xBF\xBD[2J");
+}
+
+static void write_file(const char *path, const char *text)
+{
+    auto_err struct err e = {0};
+    cr_assert_eq(file_write_atomic(path, text, strlen(text), 0600, &e), 0, "%s", err_msg(&e));
+}
+
+static void expect_read(const char *path, size_t n_profiles, const char *error)
+{
+    auto_err struct err e = {0};
+    auto_plan_file struct plan_file f = {0};
+    int rc = plan_file_read(path, &f, &e);
+    cr_expect_eq(rc == 0, error == NULL, "%s", err_msg(&e));
+    cr_expect_eq(json_array_size(f.profiles), n_profiles);
+    if (error)
+        cr_expect_str_eq(err_msg(&e), error);
+}
+
+Test(plan, a_folder_is_read_file_by_file_as_kubectl_reads_it)
+{
+    cr_assert_eq(mkdir("layouts", 0700), 0);
+    expect_read("layouts", 0, "layouts: holds nothing");
+    write_file("layouts/b.yaml", PROFILE("b", "{" MIG("3g.40gb: 2") "}"));
+    write_file("layouts/a.yml", PROFILE("a", "{" MIG("7g.80gb: 1") "}"));
+    write_file("layouts/notes.md", "# notes");
+    expect_read("layouts", 2, NULL);
+    write_file("layouts/c.json", "{\"kind\": \"Pod\"}");
+    expect_read("layouts", 0,
+                "layouts/c.json, document 1: Pod is neither a GPUProfile nor a MIGConfig");
+}
+
+Test(plan, an_address_is_not_read_and_the_error_says_what_to_do)
+{
+    expect_read("https://example.org/p.yaml", 0,
+                "https://example.org/p.yaml: addresses are not read: curl -fsSL "
+                "https://example.org/p.yaml | kubectl cleave plan -f -");
 }
 
 Test(plan, what_may_not_be_read_is_said)

@@ -158,8 +158,8 @@ Test(plan_time, it_is_told_with_what_it_is_based_on)
         sb_str(&text),
         "Order of p: by name, at most 2 nodes at a time (rollout.maxUnavailable: 2)\n"
         "  n1\n"
-        "  takes about 7 min, if each node takes 20 s: the median of the last changes of 3 "
-        "nodes, of which the longest took 40 s\n"
+        "  takes about 7 min beside what it waits for, if each node takes 20 s: the median of the "
+        "last changes of 3 nodes, whatever they changed; the longest took 40 s\n"
         "  1 node evicts pods first, each for at most 90 s (rollout.timeoutSeconds)\n"
         "  2 nodes wait for users whom nobody evicts: for how long is not known\n"
         "Plan: concerns none of 0 nodes with a Device\n",

@@ -165,6 +165,26 @@ Test(yaml, aliases_do_not_add_up_to_more_depth)
     refuse_bytes(text, strlen(text), ERR_TOO_LARGE, NULL);
 }
 
+static void expect_words(const char *yaml, const char *error)
+{
+    auto_err struct err e = {0};
+    int rc = yaml_check_words(yaml, strlen(yaml), &e);
+    cr_expect_eq(rc, error ? -ERR_INVALID : 0, "%s: %s", yaml, err_msg(&e));
+    if (error)
+        cr_expect_str_eq(err_msg(&e), error);
+}
+
+Test(yaml, finds_words_that_kubectl_reads_as_booleans)
+{
+    expect_words("a: [true, False, yEs, yes-it-is, \"y\", 'no', !!str off, 1]\n", NULL);
+    expect_words("{\"json\": true}", NULL);
+    expect_words("a: b\n---\nname: y\n",
+                 "YAML line 3, column 7: kubectl reads y as a boolean: write it in quotes");
+    expect_words("OFF: 1",
+                 "YAML line 1, column 1: kubectl reads OFF as a boolean: write it in quotes");
+    expect_words("a: [", NULL); /* no YAML: yaml_load_all says so */
+}
+
 Test(yaml, bounds_the_length)
 {
     size_t len = YAML_MAX_BYTES + 1;
