@@ -25,9 +25,10 @@ static struct picture_part *add(struct picture *p, const char *name, uint64_t we
     return to;
 }
 
-static enum part_state state_of(const struct device_partition *p)
+/* The agent offers nothing of a card that is ill, whoever has it. */
+static enum part_state state_of(const struct device_card *card, const struct device_partition *p)
 {
-    if (p->has_unhealthy)
+    if (!card->healthy || p->has_unhealthy)
         return PART_ILL;
     return p->in_use || p->n_in_use_by ? PART_USED : PART_FREE;
 }
@@ -101,7 +102,7 @@ static void picture_mig(const struct device_card *card, const struct mig_table *
             (void)add(ret, "", (uint64_t)(p->start - at) * SLICE_WEIGHT, PART_UNCUT, NULL);
         struct picture_part *part =
             add(ret, p->from->profile, (uint64_t)p->size * SLICE_WEIGHT / p->sharers,
-                state_of(p->from), p->from);
+                state_of(card, p->from), p->from);
         count_replicas(part, p->from->replicas, p->from->in_use_by, p->from->n_in_use_by);
         if (p->start + p->size > at)
             at = p->start + p->size;
@@ -137,7 +138,7 @@ static void picture_memory(const struct device_card *card, uint64_t total, struc
         const struct device_partition *p = &card->partitions[i];
         uint64_t memory = positive(p->has_vf ? p->vf.memory_mib : p->slice.memory_mib);
         auto_free char *name = name_of(card, p);
-        (void)add(ret, name, memory ? memory : 1, state_of(p), p);
+        (void)add(ret, name, memory ? memory : 1, state_of(card, p), p);
         sum += memory;
     }
     if (total > sum)

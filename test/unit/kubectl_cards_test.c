@@ -108,6 +108,29 @@ Test(cards, an_ill_card_has_no_replica_free)
         "     [gpu!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!]\n");
 }
 
+Test(cards, the_parts_of_an_ill_card_are_ill_and_none_is_free)
+{
+    desk_node("n1", 1);
+    desk_cut("n1", 0, "2g.20gb@0 1g.10gb@2=ml/a");
+    desk_ill("n1", 0, NULL);
+    expect_cards(
+        "n1  Ready\n"
+        "  NVIDIA GPU 0  NVIDIA H100 80GB HBM3  mig  not healthy\n"
+        "     [2g.20gb!!!!!!!!!!|1g.10gb!!|.............................................]\n"
+        "     1g.10gb  ml/a\n");
+    auto_desk_answer struct desk_answer a = desk_cards(OUTPUT_JSON, /* node= */ NULL);
+    cr_expect(strstr(a.out, "\"Unhealthy\"") && !strstr(a.out, "\"Free\""), "got:\n%s", a.out);
+}
+
+Test(cards, the_shares_of_an_ill_card_are_ill)
+{
+    desk_node("n1", 1);
+    desk_share("n1", 0, "40960:50=ml/a");
+    desk_ill("n1", 0, NULL);
+    auto_desk_answer struct desk_answer a = desk_cards(OUTPUT_TEXT, /* node= */ NULL);
+    cr_expect(strstr(a.out, "[40960 MiB 50 %!!!!"), "got:\n%s", a.out);
+}
+
 Test(cards, slices_have_their_names)
 {
     desk_node("n1", 0);

@@ -353,6 +353,17 @@ void desk_hold(const char *node, size_t card, const char *ns, const char *pod)
     publish(node, &st);
 }
 
+void desk_ill(const char *node, size_t card, const char *reason)
+{
+    auto_device_status struct device_status st = {0};
+    status_of(node, &st);
+    st.devices[card].healthy = false;
+    if (reason)
+        (void)condition_set(&st.devices[card].conditions, "Healthy", CONDITION_FALSE, reason,
+                            "it is ill", 1, 0);
+    publish(node, &st);
+}
+
 void desk_replicas(const char *node, size_t card, int64_t replicas)
 {
     auto_device_status struct device_status st = {0};

@@ -29,6 +29,8 @@ void desk_metax(const char *node, size_t n_cards);
 void desk_slice(const char *node, size_t card, const char *slices);
 /* The pod has the whole card. */
 void desk_hold(const char *node, size_t card, const char *ns, const char *pod);
+/* The card is ill, with this reason in its condition Healthy. reason NULL: it has no condition. */
+void desk_ill(const char *node, size_t card, const char *reason);
 /* So many containers can have the card at a time; cut, each of its parts. */
 void desk_replicas(const char *node, size_t card, int64_t replicas);
 /* Its agent says that all cards are as its Device's spec wants them. */
