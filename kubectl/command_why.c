@@ -206,6 +206,8 @@ int command_why(const struct command *c, const char *ns, const char *pod)
     auto_err struct err e = {0};
     auto_question struct question q = {.c = c};
     const struct kc_target t = {.res = &resource_pods, .ns = ns, .name = pod};
+    if (command_is_unnamed(c, "pod", pod) || command_is_unnamed(c, "namespace", ns))
+        return COMMAND_FAILED;
     int rc = kc_get(c->kc, c->scope, &t, &q.pod, &e);
     if (rc == -ERR_NOT_FOUND) {
         auto_err struct err none = {0};

@@ -180,6 +180,9 @@ Test(cards, one_node_can_be_asked_for)
     auto_desk_answer struct desk_answer none = desk_cards(OUTPUT_TEXT, "n3");
     cr_expect_eq(none.code, 1);
     cr_expect_str_eq(none.err, "error: node n3 has no Device\n");
+    auto_desk_answer struct desk_answer empty = desk_cards(OUTPUT_TEXT, "");
+    cr_expect_eq(empty.code, 1);
+    cr_expect_str_eq(empty.err, "error: the name of the node is empty\n");
 }
 
 Test(cards, names_never_command_the_terminal)

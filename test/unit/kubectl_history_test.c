@@ -89,6 +89,34 @@ Test(history, a_node_of_which_only_events_are_left_is_told_by_them)
     cr_expect_not_null(strstr(a.err, "Warning: the Device cannot be read"));
 }
 
+Test(history, a_name_that_nothing_has_is_an_error)
+{
+    expect_told(COMMAND_FAILED, "",
+                "error: there is no Node, no Device and no Event of the name n1\n");
+    auto_desk_answer struct desk_answer a = desk_history(OUTPUT_TEXT, "");
+    cr_expect_eq(a.code, COMMAND_FAILED);
+    cr_expect_str_eq(a.err, "error: the name of the node is empty\n");
+}
+
+Test(history, a_node_that_nothing_tells_of_yet_is_no_error)
+{
+    desk_create(&resource_nodes, "{apiVersion: v1, kind: Node, metadata: {name: n1}}");
+    auto_desk_answer struct desk_answer a = desk_history(OUTPUT_TEXT, "n1");
+    cr_expect_eq(a.code, COMMAND_OK);
+    cr_expect(strstr(a.err, "There are no conditions and no Events of this node.\n"), "%s", a.err);
+}
+
+Test(history, where_not_all_may_be_read_nothing_found_is_no_answer)
+{
+    desk_forbid("events");
+    auto_desk_answer struct desk_answer a = desk_history(OUTPUT_TEXT, "n1");
+    cr_expect_eq(a.code, COMMAND_FAILED);
+    cr_expect(strstr(a.err,
+                     "Nothing is known of this node: not all that tells of it can be read.\n"),
+              "%s", a.err);
+    cr_expect_not(strstr(a.err, "There are no"));
+}
+
 Test(history, programs_get_a_document)
 {
     desk_node("n1", 1);

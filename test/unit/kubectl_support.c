@@ -36,7 +36,7 @@ static int refuse(void *arg, const struct kc_call *call, struct err *e)
         scope_cancel(scope);
     if (call->verb != KC_LIST || call->after)
         return 0;
-    if (forbidden && strcmp(forbidden, plural) == 0)
+    if (forbidden && (strcmp(forbidden, "*") == 0 || strcmp(forbidden, plural) == 0))
         return err_set(e, ERR_FORBIDDEN, "%s is forbidden: User \"eve\" cannot list", plural);
     if (lacking && strcmp(lacking, plural) == 0)
         return err_set(e, ERR_NOT_FOUND, "the server could not find the requested resource");

@@ -47,7 +47,7 @@ void desk_pod_status(const char *name, const char *status);
 void desk_event(const char *name, const char *yaml);
 /* The controller's Lease, renewed just now. */
 void desk_lease(void);
-/* From now on lists of this kind are refused; NULL: of none. */
+/* From now on lists of this kind are refused; "*": of all; NULL: of none. */
 void desk_forbid(const char *plural);
 /* From now on lists of this kind find no such kind. */
 void desk_lack(const char *plural);

@@ -418,6 +418,9 @@ Test(why, what_needs_no_answer_has_a_short_one)
     auto_desk_answer struct desk_answer none = desk_why(OUTPUT_TEXT, "none");
     cr_expect_eq(none.code, 1);
     cr_expect_str_eq(none.err, "error: pods \"none\" not found in namespace ns\n");
+    auto_desk_answer struct desk_answer empty = desk_why(OUTPUT_TEXT, "");
+    cr_expect_eq(empty.code, 1);
+    cr_expect_str_eq(empty.err, "error: the name of the pod is empty\n");
 }
 
 Test(why, init_containers_count_once_and_sidecars_all_the_time)
