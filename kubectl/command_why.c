@@ -117,6 +117,15 @@ static const char *scheduler_words(const json_t *pod)
     return NULL;
 }
 
+/* The scheduler that the pod names, where it has said nothing of the pod; NULL: it has, or the pod
+ * names none. Borrowed. */
+static const char *silent_scheduler(const json_t *pod)
+{
+    const char *name = JX_STR_AT(pod, "spec", "schedulerName");
+    bool other = name && *name && strcmp(name, "default-scheduler") != 0;
+    return other && !scheduler_words(pod) ? name : NULL;
+}
+
 /* Why there is nothing to find out; NULL: there is. Caller frees. */
 static char *settled(const struct question *q)
 {
@@ -133,7 +142,9 @@ static char *settled(const struct question *q)
     if (invalid)
         return xasprintf("what it asks for cannot be: %s", invalid);
     if (q->wish.n == 0 && !q->wish.shares)
-        return xstrdup("it asks for no GPU, under none of the names that Cleave offers");
+        return xasprintf("it asks for no GPU, under none of the names that Cleave offers%s%s",
+                         q->wish.foreign ? ", but for " : "",
+                         q->wish.foreign ? q->wish.foreign : "");
     return NULL;
 }
 
@@ -164,8 +175,14 @@ static void add_heading(const struct question *q, const char *name, const char *
         add_slices(&q->whys[i], b);
     }
     sb_add_char(b, '\n');
+    auto_free char *silent = safe_text(silent_scheduler(q->pod));
     if (*words)
         sb_addf(b, "kube-scheduler says: %s\n", words);
+    if (*silent)
+        sb_addf(b,
+                "Its spec.schedulerName is %s, which has said nothing of it: does that scheduler "
+                "run?\n",
+                silent);
 }
 
 static int tell_text(const struct question *q, const char *name, const char *why_not)

@@ -76,6 +76,8 @@ static void add_container(struct pod_wish *w, const json_t *container, bool alon
         int64_t amount = amount_of(value);
         bool is_share = is_share_word(name);
         w->shares |= is_share;
+        if (strchr(name, '/') && !vendor_owns(name))
+            w->foreign = name;
         if (is_share || is_slice_word(name) || !vendor_owns(name) || amount <= 0)
             continue;
         struct wish_resource *r = resource_of(w, name);

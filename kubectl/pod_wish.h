@@ -22,6 +22,8 @@ struct pod_wish {
     struct wish_resource resources[POD_WISH_MAX];
     size_t n;
     bool more; /* it asks for others as well */
+    const char
+        *foreign; /* one that it asks for in a domain that Cleave does not know; NULL: none */
     /* The pod asks for shares of cards (api/share_request.h); a Node's resources say only their
      * sums. */
     bool shares;

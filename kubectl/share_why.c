@@ -134,8 +134,14 @@ static void judge(struct view *v, const struct pod_ask *a, struct share_node *re
     }
     ret->gives = true;
     find_largest(v, n, ret);
-    if (choice_check(v, n, a, &e) < 0)
-        *(fits(n, a) ? &ret->quota : &ret->misfit) = xstrdup(err_msg(&e));
+    if (choice_check(v, n, a, &e) == 0)
+        return;
+    /* The planner's words for what can never be are of cards that nobody uses. */
+    bool never = e.kind == ERR_INVALID && !a->shared.kind;
+    if (fits(n, a))
+        ret->quota = xstrdup(err_msg(&e));
+    else
+        ret->misfit = xasprintf("%s%s", err_msg(&e), never ? ", were all of them free" : "");
 }
 
 /* --- The whole --- */

@@ -415,6 +415,10 @@ Test(why, what_needs_no_answer_has_a_short_one)
     auto_desk_answer struct desk_answer q = desk_why(OUTPUT_TEXT, "q");
     cr_expect_str_eq(q.out,
                      "ns/q: it asks for no GPU, under none of the names that Cleave offers\n");
+    desk_pod("r", NULL, ASKS("amd.com/gpu", 1));
+    auto_desk_answer struct desk_answer r = desk_why(OUTPUT_TEXT, "r");
+    cr_expect_str_eq(r.out, "ns/r: it asks for no GPU, under none of the names that Cleave offers, "
+                            "but for amd.com/gpu\n");
     auto_desk_answer struct desk_answer none = desk_why(OUTPUT_TEXT, "none");
     cr_expect_eq(none.code, 1);
     cr_expect_str_eq(none.err, "error: pods \"none\" not found in namespace ns\n");
@@ -456,6 +460,18 @@ Test(why, the_schedulers_words_are_told_and_never_command_the_terminal)
                          " message: \"0/1 nodes\\e[2J\"}]}");
     auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
     cr_expect(strstr(a.out, "kube-scheduler says: 0/1 nodes\xEF\xBF\xBD[2J\n"), "got:\n%s", a.out);
+}
+
+Test(why, a_scheduler_of_another_name_that_says_nothing_is_asked_after)
+{
+    desk_node("n1", 0);
+    desk_pod("p", NULL,
+             "{schedulerName: nobody, containers: [{name: c, resources: {limits: {" TWO_G
+             ": 1}}}]}");
+    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
+    cr_expect(strstr(a.out, "Its spec.schedulerName is nobody, which has said nothing of it: does "
+                            "that scheduler run?\n"),
+              "got:\n%s", a.out);
 }
 
 Test(why, a_device_that_no_agent_wrote_takes_no_time)
