@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/jx.h"
+#include "base/sb.h"
 #include "base/xalloc.h"
 #include "base/yaml.h"
 
@@ -12,6 +13,8 @@
 
 /* Of a label's value (kubernetes staging/src/k8s.io/apimachinery/pkg/util/validation). */
 enum { MAX_VALUE_BYTES = 63 };
+/* Of a node's cards, of which a Device has few. */
+enum { MAX_COMMANDS_BYTES = 1 << 20 };
 
 static char *name_for(const char *node)
 {
@@ -30,8 +33,11 @@ static const struct card_fix *fix_of(const struct node_fix *fix, const char *uui
     return NULL;
 }
 
+/* NULL: the whole card. */
 static json_t *partitions_of(const struct device_want *want)
 {
+    if (want->mode != API_MODE_MIG)
+        return NULL;
     json_t *counts = json_object();
     for (size_t i = 0; i < want->mig.n_profiles; i++)
         (void)json_object_set_new(counts, want->mig.profiles[i].profile,
@@ -39,24 +45,34 @@ static json_t *partitions_of(const struct device_want *want)
     return counts;
 }
 
-/* The layout is written as in a profile. NULL: the whole card. */
+/* The same of a layout, which is written as in a profile. */
 static json_t *partitions_of_fix(const struct card_fix *fix)
 {
     json_t *counts = NULL;
+    if (strcmp(fix->layout.layout, "native") == 0)
+        return NULL;
     auto_free char *yaml = xasprintf("{%s}", fix->layout.layout);
     return yaml_load(yaml, strlen(yaml), &counts, NULL) < 0 ? NULL : counts;
 }
 
-static json_t *entry_of(const struct device_card *card, const struct device_want *want,
-                        const struct card_fix *fix)
+/* Adds a card: to the entry that has its layout, or as one of its own. */
+static void add_card(json_t *entries, const struct device_card *card, const json_t *partitions)
 {
-    bool cut = fix ? strcmp(fix->layout.layout, "native") != 0 : want->mode == API_MODE_MIG;
-    json_t *entry =
-        json_pack("{s:[I], s:b}", "indices", (json_int_t)card->index, "migEnabled", cut);
-    if (cut)
-        (void)json_object_set_new(entry, "migDevices",
-                                  fix ? partitions_of_fix(fix) : partitions_of(want));
-    return entry;
+    size_t i;
+    json_t *entry;
+    json_array_foreach(entries, i, entry) {
+        const json_t *others = json_object_get(entry, "migDevices");
+        if (partitions ? json_equal(others, partitions) : !others) {
+            (void)json_array_append_new(json_object_get(entry, "indices"),
+                                        json_integer(card->index));
+            return;
+        }
+    }
+    entry = json_pack("{s:[I], s:b}", "indices", (json_int_t)card->index, "migEnabled",
+                      partitions != NULL);
+    if (partitions)
+        (void)json_object_set(entry, "migDevices", (json_t *)(uintptr_t)partitions);
+    (void)json_array_append_new(entries, entry);
 }
 
 json_t *label_fix_config(const char *node, const struct device_status *st,
@@ -72,7 +88,8 @@ json_t *label_fix_config(const char *node, const struct device_status *st,
         if (!want || !want->has_source || want->source.kind != API_SOURCE_NODE_LABEL)
             continue;
         any |= to != NULL;
-        (void)json_array_append_new(entries, entry_of(card, want, to));
+        auto_json json_t *partitions = to ? partitions_of_fix(to) : partitions_of(want);
+        add_card(entries, card, partitions);
     }
     if (!any)
         return NULL;
@@ -80,10 +97,25 @@ json_t *label_fix_config(const char *node, const struct device_status *st,
                      "MIGConfig", "metadata", "name", name, "spec", "devices", entries);
 }
 
+/* Each entry in a line: what JSON is, is YAML. */
 char *label_fix_commands(const char *node, const json_t *config)
 {
-    auto_free char *yaml = yaml_dump(config);
-    return xasprintf("kubectl apply -f - <<'EOF'\n%sEOF\n"
-                     "kubectl label node %s " LABEL_MIG_CONFIG "=%s --overwrite\n",
-                     yaml, node, JX_STR_AT(config, "metadata", "name"));
+    size_t i;
+    json_t *entry;
+    const char *name = JX_STR_AT(config, "metadata", "name");
+    auto_sb struct sb b = SB_INIT(MAX_COMMANDS_BYTES);
+    sb_addf(&b,
+            "kubectl apply -f - <<'EOF'\n"
+            "apiVersion: " API_GROUP_VERSION "\n"
+            "kind: MIGConfig\n"
+            "metadata: {name: \"%s\"}\n"
+            "spec:\n"
+            "  devices:\n",
+            name);
+    json_array_foreach(JX_AT(config, "spec", "devices"), i, entry) {
+        auto_free char *text = json_dumps(entry, 0);
+        sb_addf(&b, "  - %s\n", text);
+    }
+    sb_addf(&b, "EOF\nkubectl label node %s " LABEL_MIG_CONFIG "=%s --overwrite\n", node, name);
+    return sb_take(&b);
 }

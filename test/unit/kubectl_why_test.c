@@ -210,16 +210,19 @@ Test(why, thousands_of_tolerations_are_read_once)
 
 Test(why, where_a_label_governs_the_card_the_commands_make_a_layout_for_it)
 {
-    desk_node("n1", 3);
+    desk_node("n1", 4);
     desk_cut("n1", 0, "1g.10gb@0=ml/a 1g.10gb@1 3g.40gb@4=ml/b");
     desk_cut("n1", 1, "7g.80gb@0=ml/c");
     desk_hold("n1", 2, "ml", "d");
+    desk_cut("n1", 3, "7g.80gb@0=ml/e");
     desk_patch(&resource_devices, "n1", NULL,
                "{spec: {devices: ["
                "{uuid: GPU-n1-0, mode: mig, source: {kind: NodeLabel, name: all-balanced, "
                "generation: 0}, mig: {profiles: [{profile: 1g.10gb, count: 2}, {profile: 3g.40gb, "
                "count: 1}]}},"
                "{uuid: GPU-n1-1, mode: mig, source: {kind: NodeLabel, name: all-balanced, "
+               "generation: 0}, mig: {profiles: [{profile: 7g.80gb, count: 1}]}},"
+               "{uuid: GPU-n1-3, mode: mig, source: {kind: NodeLabel, name: all-balanced, "
                "generation: 0}, mig: {profiles: [{profile: 7g.80gb, count: 1}]}},"
                "{uuid: GPU-n1-2, mode: native, source: {kind: GPUProfile, name: whole, "
                "generation: 1}}]}}");
@@ -235,22 +238,13 @@ Test(why, where_a_label_governs_the_card_the_commands_make_a_layout_for_it)
                     "kubectl apply -f - <<'EOF'\n"
                     "apiVersion: gpu.cleave.dev/v1alpha1\n"
                     "kind: MIGConfig\n"
-                    "metadata:\n"
-                    "  name: n1\n"
+                    "metadata: {name: \"n1\"}\n"
                     "spec:\n"
                     "  devices:\n"
-                    "  - indices:\n"
-                    "    - 0\n"
-                    "    migEnabled: true\n"
-                    "    migDevices:\n"
-                    "      \"2g.20gb\": 1\n"
-                    "      \"1g.10gb\": 2\n"
-                    "      \"3g.40gb\": 1\n"
-                    "  - indices:\n"
-                    "    - 1\n"
-                    "    migEnabled: true\n"
-                    "    migDevices:\n"
-                    "      \"7g.80gb\": 1\n"
+                    "  - {\"indices\": [0], \"migEnabled\": true, \"migDevices\": {\"2g.20gb\": 1, "
+                    "\"1g.10gb\": 2, \"3g.40gb\": 1}}\n"
+                    "  - {\"indices\": [1, 3], \"migEnabled\": true, \"migDevices\": {\"7g.80gb\": "
+                    "1}}\n"
                     "EOF\n"
                     "kubectl label node n1 nvidia.com/mig.config=n1 --overwrite\n");
     auto_desk_answer struct desk_answer a = desk_why(OUTPUT_JSON, "p");
