@@ -45,7 +45,21 @@ Test(cards, shares_are_as_wide_as_their_memory)
         "     [40960 MiB 50 %#####################|8192 Mi|.............................]\n"
         "     40960 MiB 50 %  ml/a\n"
         "     8192 MiB 10 %  ml/b\n"
-        "     free  room for 32407 MiB, 40 %, in 8 shares\n");
+        "     free  room for 32407 MiB, 40 %, in 8 of 10 shares\n");
+}
+
+Test(cards, shares_come_by_their_pods_and_a_card_that_has_given_out_all_says_so)
+{
+    desk_node("n1", 1);
+    desk_share("n1", 0,
+               "1:1=ml/c 1:1=ml/a 1:1=b/z 1:1=ml/b 1:1=ml/d 1:1=ml/e 1:1=ml/f 1:1=ml/g "
+               "1:1=ml/h 1:1=ml/i");
+    auto_desk_answer struct desk_answer a = desk_cards(OUTPUT_TEXT, /* node= */ NULL);
+    const char *z = strstr(a.out, "b/z\n");
+    const char *first = strstr(a.out, "ml/a\n");
+    const char *second = strstr(a.out, "ml/b\n");
+    cr_expect(z && z < first && first < second, "got:\n%s", a.out);
+    cr_expect(strstr(a.out, "     free  none: 10 of 10 shares are given out\n"), "got:\n%s", a.out);
 }
 
 Test(cards, of_a_card_that_containers_share_each_replica_is_free_that_none_has)

@@ -186,6 +186,29 @@ Test(history, drains_breaches_and_the_cards_conditions_are_part_of_it)
                      "1970-01-01T00:00:01Z  NVIDIA GPU 1  must become free: Draining\n");
 }
 
+Test(history, what_cards_have_alike_is_one_entry)
+{
+    const struct condition like =
+        {TEXT("Applied"), TEXT("Applied"), TEXT("as wanted"), CONDITION_TRUE, 1, 3000};
+    struct condition applied[] = {like, like, like};
+    struct device_card cards[] = {{.vendor = TEXT("nvidia"), .conditions = {&applied[0], 1}},
+                                  {.vendor = TEXT("nvidia"), .conditions = {&applied[1], 1}},
+                                  {.vendor = TEXT("nvidia"), .conditions = {&applied[2], 1}}};
+    applied[1].last_transition_ms = 2000;
+    cards[1].index = 1;
+    cards[2].index = 2;
+    const struct device_status st = {.devices = cards, .n_devices = 3};
+    auto_history struct history h = {0};
+    auto_sb struct sb b = SB_INIT(4096);
+    history_add_device(&h, &st);
+    history_end(&h);
+    history_text(&h, &(struct screen){.columns = 80}, &b);
+    cr_expect_str_eq(sb_str(&b), "1970-01-01T00:00:03Z  NVIDIA GPU 0, 2  Applied is True: Applied\n"
+                                 "    as wanted\n"
+                                 "1970-01-01T00:00:02Z  NVIDIA GPU 1  Applied is True: Applied\n"
+                                 "    as wanted\n");
+}
+
 Test(history, a_vendor_whom_nobody_knows_does_not_command_the_terminal)
 {
     struct device_card card = {.vendor = TEXT("\x1b[2J"), .has_drain = true};
