@@ -3,6 +3,7 @@
 
     Prometheus(rig, jobs)       one that scrapes these jobs; it ends with the rig's processes
     all_queries()               what the dashboards ask, with "All" of each variable
+    page_queries()              what docs/gpu-metrics.md asks
     scrape_configs()            the jobs of docs/monitoring.md
 
 A minute of rules and queries is a second here.
@@ -71,6 +72,13 @@ def fill(query):
 
 def all_queries():
     return [(f"{file.stem}: {where}", q) for file in DASHBOARDS for where, q in queries(json.loads(file.read_text(encoding="utf-8")))]
+
+
+def page_queries():
+    """What docs/gpu-metrics.md asks about pods."""
+    page = (ROOT / "docs" / "gpu-metrics.md").read_text(encoding="utf-8")
+    lines = re.search(r"^```promql\n(.*?)^```$", page, re.M | re.S)[1].splitlines()
+    return [(comment.lstrip("# "), query) for comment, query in zip(lines[::2], lines[1::2], strict=True)]
 
 
 # --- Prometheus ---

@@ -14,7 +14,7 @@ from forecast import named_layout, wait_true
 from handover import NodeWatch, without
 from pod_images import images
 from pods_rig import pods, pods_cluster, section, steps, without_questions  # noqa: F401
-from prometheus_rig import Prometheus, all_queries, scrape_configs
+from prometheus_rig import Prometheus, all_queries, page_queries, scrape_configs
 from test_plugin_real import LOOK, assert_sees_its_own, held
 
 SMALL, MIDDLE, HALF, GPU = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-2g.20gb", "nvidia.com/mig-3g.40gb", "nvidia.com/gpu"
@@ -94,7 +94,7 @@ class Day:
         prometheus.wait_xid_alert(self.other, 0)
         self.other.ctl("xid", "--gpu", 0, "--code", 13)
         # Only shares, which this installation does not give, have no numbers.
-        prometheus.wait_data([(where, query) for where, query in all_queries() if "cleave_agent_share_" not in query], timeout=90)
+        prometheus.wait_data([(where, query) for where, query in [*all_queries(), *page_queries()] if "cleave_agent_share_" not in query], timeout=90)
         wait_for(lambda: prometheus.value("sum(cleave_agent_unhealthy_cards)") == 0, 120, lambda: f"the card to be healed: {self.other.status()}")
 
     def training(self, layout):
