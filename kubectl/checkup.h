@@ -13,7 +13,7 @@ struct checkup {
     int64_t now_ms; /* wall clock */
     struct complaints found;
     /* The kinds that were read to their end; has_leases: the Leases of both programs. */
-    bool has_nodes, has_devices, has_leases;
+    bool has_nodes, has_devices, has_profiles, has_leases;
     json_t *nodes;    /* a set of names; true: it has cards, and no Device was seen of it */
     json_t *versions; /* of agents: how many nodes have each */
     size_t n_nodes, n_devices, n_profiles;

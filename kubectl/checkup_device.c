@@ -4,8 +4,12 @@
 #include <string.h>
 
 #include "kubectl/status_card.h"
+#include "kubectl/text.h"
 #include "reconcilers/standing.h"
 #include "service/conditions.h"
+
+/* A card's reason where the driver gave none, and what a change of an ill card says. */
+#define UNHEALTHY "Unhealthy"
 
 /* --- Conditions that say how far the work is --- */
 
@@ -63,15 +67,16 @@ void checkup_ready(struct complaints *l, const struct complaint *like,
 
 /* --- Cards --- */
 
+/* ill: the card's condition Healthy, or NULL. Of an event that several partitions have is told once. */
 static void add_partition(struct complaints *l, const struct complaint *like,
-                          const struct device_partition *p)
+                          const struct condition *ill, const struct device_partition *p)
 {
     struct complaint what = *like;
-    if (p->has_unhealthy) {
-        what.reason = p->unhealthy.reason ? p->unhealthy.reason : "Unhealthy";
-        what.seen = p->unhealthy.message;
+    what.reason = p->unhealthy.reason ? p->unhealthy.reason : UNHEALTHY;
+    what.seen = p->unhealthy.message;
+    bool told = (ill && text_equal(ill->message, what.seen)) || complaints_end_with(l, &what);
+    if (p->has_unhealthy && !told)
         complaints_add(l, &what);
-    }
     if (p->has_breach) {
         what.severity = SEVERITY_WARNING;
         what.reason = p->breach.reason ? p->breach.reason : "ShareOverLimit";
@@ -79,6 +84,15 @@ static void add_partition(struct complaints *l, const struct complaint *like,
         what.since_ms = p->breach.since_ms;
         complaints_add(l, &what);
     }
+}
+
+/* Of an ill card Applied says no more than that it is ill, or that it cannot be read. */
+static bool repeats(const struct device_card *card, const struct condition *ill,
+                    const struct condition *applied)
+{
+    return !card->healthy && (text_equal(applied->reason, UNHEALTHY) ||
+                              (ill && (text_equal(applied->reason, ill->reason) ||
+                                       text_equal(applied->message, ill->message))));
 }
 
 static void add_card(struct complaints *l, const char *node, const struct device_card *card,
@@ -91,13 +105,13 @@ static void add_card(struct complaints *l, const char *node, const struct device
     if (ill && ill->status != CONDITION_TRUE) {
         add(l, &what, card->healthy ? SEVERITY_WARNING : SEVERITY_ERROR, ill);
     } else if (!card->healthy) {
-        what.reason = "Unhealthy";
+        what.reason = UNHEALTHY;
         complaints_add(l, &what);
     }
-    if (applied)
+    if (applied && !repeats(card, ill, applied))
         add_progress(l, &what, applied, now_ms);
     for (size_t i = 0; i < card->n_partitions; i++)
-        add_partition(l, &what, &card->partitions[i]);
+        add_partition(l, &what, ill, &card->partitions[i]);
 }
 
 /* --- The node --- */
@@ -139,6 +153,17 @@ static void add_others(struct complaints *l, const struct complaint *like,
     }
 }
 
+/* True when the reason is one that an ill card has given, whose finding is the illness. */
+static bool is_of_ill_card(const struct device_status *st, const char *reason)
+{
+    for (size_t i = 0; i < st->n_devices; i++) {
+        const struct condition *applied = condition_get(&st->devices[i].conditions, "Applied");
+        if (!st->devices[i].healthy && applied && text_equal(applied->reason, reason))
+            return true;
+    }
+    return false;
+}
+
 void checkup_status(struct complaints *l, const char *node, const struct device_status *st,
                     bool unseen, int64_t now_ms)
 {
@@ -148,7 +173,7 @@ void checkup_status(struct complaints *l, const char *node, const struct device_
         add_card(l, node, &st->devices[i], now_ms);
     add_others(l, &what, &st->conditions);
     what.reason = ready ? ready->reason : NULL;
-    if (ready && !complaints_have(l, &what))
+    if (ready && !complaints_have(l, &what) && !is_of_ill_card(st, ready->reason))
         checkup_ready(l, &what, &st->conditions, now_ms);
     if (!ready) {
         what.severity = SEVERITY_WARNING;

@@ -34,6 +34,14 @@ int command_fail(FILE *err, const char *server, const struct err *e)
     return COMMAND_FAILED;
 }
 
+bool command_is_unnamed(const struct command *c, const char *what, const char *name)
+{
+    if (*name)
+        return false;
+    (void)fprintf(c->err, "error: the name of the %s is empty\n", what);
+    return true;
+}
+
 void command_notes(const struct command *c, const struct unread *u)
 {
     for (size_t i = 0; i < u->n; i++) {

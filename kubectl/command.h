@@ -40,6 +40,8 @@ struct command {
 int command_output_of(const char *word, enum command_output *ret, struct err *e) MUST_CHECK;
 /* Prints the error; returns COMMAND_FAILED. server NULL: none was asked. */
 int command_fail(FILE *err, const char *server, const struct err *e);
+/* True for an empty name, which names nothing; prints so. what: "pod" */
+bool command_is_unnamed(const struct command *c, const char *what, const char *name);
 /* Prints what could not be read, as warnings. */
 void command_notes(const struct command *c, const struct unread *u);
 /* The document as -o asks. Caller frees. */

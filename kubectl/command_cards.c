@@ -165,6 +165,8 @@ int command_cards(const struct command *c, const char *node)
     struct cards_watch once = {.c = c, .node = node};
     auto_free char *text = NULL;
     auto_free char *version = NULL;
+    if (node && command_is_unnamed(c, "node", node))
+        return COMMAND_FAILED;
     int code = picture(&once, &text, &version);
     return code == COMMAND_OK ? command_put(c, text) : code;
 }
@@ -173,6 +175,8 @@ int command_cards_watch(const struct command *c, const char *node)
 {
     struct cards_watch cw = {.c = c, .node = node};
     const struct kc_target t = {.res = &resource_devices};
+    if (node && command_is_unnamed(c, "node", node))
+        return COMMAND_FAILED;
     auto_free char *fields = node ? xasprintf("metadata.name=%s", node) : NULL;
     return redraw_run(c, &t, fields, picture, &cw);
 }

@@ -73,6 +73,7 @@ static void note_read(struct checkup *c, const struct kc_resource *res)
 {
     c->has_nodes |= res == &resource_nodes;
     c->has_devices |= res == &resource_devices;
+    c->has_profiles |= res == &resource_gpuprofiles;
     c->has_leases |= res == &resource_leases;
 }
 
@@ -108,6 +109,42 @@ static void add_count(struct sb *b, size_t n, const char *what, const char *then
     sb_addf(b, "%zu %s%s%s", n, what, n == 1 ? "" : "s", then);
 }
 
+/* "1 node, 1 Device and 0 GPUProfiles": of the kinds that could be read. */
+static void add_seen(const struct checkup *c, struct sb *b)
+{
+    const struct {
+        bool has;
+        size_t n;
+        const char *what;
+    } seen[] = {{c->has_nodes, c->n_nodes, "node"},
+                {c->has_devices, c->n_devices, "Device"},
+                {c->has_profiles, c->n_profiles, "GPUProfile"}};
+    size_t left = 0;
+    for (size_t i = 0; i < ARRAY_LEN(seen); i++)
+        left += seen[i].has;
+    for (size_t i = 0; i < ARRAY_LEN(seen); i++) {
+        if (!seen[i].has)
+            continue;
+        left--;
+        add_count(b, seen[i].n, seen[i].what, left > 1 ? ", " : left ? " and " : " looked at");
+    }
+}
+
+static void add_sum(const struct visit *v, struct sb *b)
+{
+    const struct checkup *c = &v->checkup;
+    bool any = c->has_nodes || c->has_devices || c->has_profiles;
+    if (c->found.n || any) {
+        add_count(b, complaints_count(&c->found, SEVERITY_ERROR), "error", ", ");
+        add_count(b, complaints_count(&c->found, SEVERITY_WARNING), "warning", "; ");
+    }
+    add_seen(c, b);
+    sb_add(b, any ? "" : "no node, Device or GPUProfile could be looked at");
+    if (v->unread.n)
+        sb_addf(b, ": whether all %sis well is not known", any ? "the rest " : "");
+    sb_add_char(b, '\n');
+}
+
 static int tell_text(const struct visit *v)
 {
     const struct checkup *c = &v->checkup;
@@ -115,11 +152,7 @@ static int tell_text(const struct visit *v)
     complaints_text(&c->found, &v->c->screen, &b);
     if (c->found.n)
         sb_add_char(&b, '\n');
-    add_count(&b, complaints_count(&c->found, SEVERITY_ERROR), "error", ", ");
-    add_count(&b, complaints_count(&c->found, SEVERITY_WARNING), "warning", "; ");
-    add_count(&b, c->n_nodes, "node", ", ");
-    add_count(&b, c->n_devices, "Device", " and ");
-    add_count(&b, c->n_profiles, "GPUProfile", " looked at\n");
+    add_sum(v, &b);
     return command_print_text(v->c, &b);
 }
 

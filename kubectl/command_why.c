@@ -5,6 +5,8 @@
 #include "base/xalloc.h"
 
 #include "kubectl/command.h"
+#include "kubectl/known_names.h"
+#include "kubectl/pod_nodes.h"
 #include "kubectl/safe_text.h"
 #include "kubectl/share_why.h"
 #include "kubectl/why.h"
@@ -15,6 +17,8 @@ struct question {
     const struct command *c;
     json_t *pod;
     struct pod_wish wish;
+    struct pod_nodes may;
+    struct known_names known;
     struct why *whys;
     struct share_why shares;
     struct slot_ask slots;
@@ -26,6 +30,8 @@ static void question_done(struct question *q)
     for (size_t i = 0; i < q->wish.n; i++)
         why_done(&q->whys[i]);
     unread_done(&q->unread);
+    pod_nodes_done(&q->may);
+    known_names_done(&q->known);
     free(q->whys);
     share_why_done(&q->shares);
     slot_ask_done(&q->slots);
@@ -41,8 +47,10 @@ static int read_node(void *arg, const json_t *obj, struct err *e)
 {
     (void)e;
     struct question *q = arg;
+    auto_free char *refusal = pod_nodes_refusal(&q->may, obj);
+    known_names_add_node(&q->known, obj);
     for (size_t i = 0; i < q->wish.n; i++)
-        why_add_node(&q->whys[i], &q->wish, obj);
+        why_add_node(&q->whys[i], obj, refusal);
     return 0;
 }
 
@@ -50,8 +58,10 @@ static int read_pod(void *arg, const json_t *obj, struct err *e)
 {
     (void)e;
     struct question *q = arg;
+    struct pod_wish wish;
+    pod_wish_read(obj, &wish);
     for (size_t i = 0; i < q->wish.n; i++)
-        why_add_pod(&q->whys[i], obj);
+        why_add_pod(&q->whys[i], obj, &wish);
     return 0;
 }
 
@@ -65,6 +75,7 @@ static int read_device(void *arg, const json_t *obj, struct err *e)
     if (device_status_decode(obj, &st, NULL) < 0)
         return 0;
     bool known = device_spec_decode(obj, &spec, NULL) == 0;
+    known_names_add_device(&q->known, &st);
     for (size_t i = 0; i < q->wish.n; i++)
         why_add_device(&q->whys[i], name, &st, known ? &spec : NULL);
     return 0;
@@ -84,7 +95,7 @@ static int list(struct question *q, const struct kc_resource *res, kc_item_fn *f
 static int read_cluster(struct question *q, struct err *e)
 {
     if (q->wish.shares)
-        return share_why_make(q->c->kc, q->c->scope, q->pod, &q->wish, &q->shares, e);
+        return share_why_make(q->c->kc, q->c->scope, q->pod, &q->may, &q->shares, e);
     TRY(list(q, &resource_nodes, read_node, NULL, e));
     TRY(list(q, &resource_pods, read_pod, "what other pods have is not known", e));
     return list(q, &resource_devices, read_device, "no change of layout can be named", e);
@@ -106,6 +117,15 @@ static const char *scheduler_words(const json_t *pod)
     return NULL;
 }
 
+/* The scheduler that the pod names, where it has said nothing of the pod; NULL: it has, or the pod
+ * names none. Borrowed. */
+static const char *silent_scheduler(const json_t *pod)
+{
+    const char *name = JX_STR_AT(pod, "spec", "schedulerName");
+    bool other = name && *name && strcmp(name, "default-scheduler") != 0;
+    return other && !scheduler_words(pod) ? name : NULL;
+}
+
 /* Why there is nothing to find out; NULL: there is. Caller frees. */
 static char *settled(const struct question *q)
 {
@@ -122,7 +142,9 @@ static char *settled(const struct question *q)
     if (invalid)
         return xasprintf("what it asks for cannot be: %s", invalid);
     if (q->wish.n == 0 && !q->wish.shares)
-        return xstrdup("it asks for no GPU, under none of the names that Cleave offers");
+        return xasprintf("it asks for no GPU, under none of the names that Cleave offers%s%s",
+                         q->wish.foreign ? ", but for " : "",
+                         q->wish.foreign ? q->wish.foreign : "");
     return NULL;
 }
 
@@ -153,8 +175,14 @@ static void add_heading(const struct question *q, const char *name, const char *
         add_slices(&q->whys[i], b);
     }
     sb_add_char(b, '\n');
+    auto_free char *silent = safe_text(silent_scheduler(q->pod));
     if (*words)
         sb_addf(b, "kube-scheduler says: %s\n", words);
+    if (*silent)
+        sb_addf(b,
+                "Its spec.schedulerName is %s, which has said nothing of it: does that scheduler "
+                "run?\n",
+                silent);
 }
 
 static int tell_text(const struct question *q, const char *name, const char *why_not)
@@ -183,9 +211,11 @@ static int tell_json(const struct question *q, const char *name, const char *why
 
 static void open_whys(struct question *q)
 {
+    known_names_init(&q->known);
     q->whys = xcalloc(q->wish.n, sizeof(*q->whys));
     for (size_t i = 0; i < q->wish.n; i++)
-        why_init(&q->whys[i], q->wish.resources[i].name, q->wish.resources[i].count, &q->slots);
+        why_init(&q->whys[i], q->wish.resources[i].name, q->wish.resources[i].count, &q->slots,
+                 &q->known);
 }
 
 int command_why(const struct command *c, const char *ns, const char *pod)
@@ -193,6 +223,8 @@ int command_why(const struct command *c, const char *ns, const char *pod)
     auto_err struct err e = {0};
     auto_question struct question q = {.c = c};
     const struct kc_target t = {.res = &resource_pods, .ns = ns, .name = pod};
+    if (command_is_unnamed(c, "pod", pod) || command_is_unnamed(c, "namespace", ns))
+        return COMMAND_FAILED;
     int rc = kc_get(c->kc, c->scope, &t, &q.pod, &e);
     if (rc == -ERR_NOT_FOUND) {
         auto_err struct err none = {0};
@@ -203,6 +235,7 @@ int command_why(const struct command *c, const char *ns, const char *pod)
         return command_fail(c->err, c->server, &e);
     auto_free char *name = xasprintf("%s/%s", ns, pod);
     pod_wish_read(q.pod, &q.wish);
+    pod_nodes_read(q.pod, &q.may);
     slot_ask_read(q.pod, &q.slots);
     if (q.wish.more)
         *XPUSH(q.unread.notes, q.unread.n) =

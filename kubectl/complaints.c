@@ -48,6 +48,14 @@ bool complaints_have(const struct complaints *l, const struct complaint *like)
     return false;
 }
 
+bool complaints_end_with(const struct complaints *l, const struct complaint *like)
+{
+    const struct complaint *c = l->n ? &l->items[l->n - 1] : NULL;
+    return c && text_equal(c->name, like->name) && text_equal(c->kind, like->kind) &&
+           text_equal(c->part, like->part) && text_equal(c->reason, like->reason) &&
+           text_equal(c->seen, like->seen);
+}
+
 static int by_gravity(const void *a, const void *b)
 {
     const struct complaint *x = a;

@@ -38,6 +38,8 @@ struct complaints {
 void complaints_add(struct complaints *l, const struct complaint *from);
 /* True when one of this object, whatever its part, has the reason. */
 bool complaints_have(const struct complaints *l, const struct complaint *like);
+/* True when the last one is of this object and part, and says the same. */
+bool complaints_end_with(const struct complaints *l, const struct complaint *like);
 /* The gravest first, then by object. */
 void complaints_sort(struct complaints *l);
 size_t complaints_count(const struct complaints *l, enum severity severity);

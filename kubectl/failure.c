@@ -2,6 +2,7 @@
 #include "kubectl/failure.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/auto.h"
 #include "base/xalloc.h"
@@ -20,6 +21,18 @@ static bool is_without_answer(const struct err *e)
     return e->http_status == 0 && (e->kind == ERR_UNAVAILABLE || e->kind == ERR_TIMEOUT);
 }
 
+/* kubernetes' authorizer names the resource with its group, and the subresource. */
+const char *failure_role(const struct err *e)
+{
+    if (e->kind != ERR_FORBIDDEN)
+        return "";
+    if (strstr(err_msg(e), "\"pods/portforward\""))
+        return " (the Role cleave-top of the agents' namespace has this right)";
+    return strstr(err_msg(e), "API group \"gpu.cleave.dev\"")
+               ? " (the ClusterRole cleave-viewer has this right)"
+               : "";
+}
+
 static char *words_of(const struct err *e, const char *server)
 {
     const char *reason = e->reason ? e->reason : err_kind_name(e->kind);
@@ -34,7 +47,7 @@ static char *words_of(const struct err *e, const char *server)
     if (is_without_answer(e))
         return xasprintf("Unable to connect to the server: %s", err_msg(e));
     if (e->http_status || e->kind == ERR_FORBIDDEN)
-        return xasprintf("Error from server (%s): %s", reason, err_msg(e));
+        return xasprintf("Error from server (%s): %s%s", reason, err_msg(e), failure_role(e));
     return xasprintf("error: %s", err_msg(e));
 }
 

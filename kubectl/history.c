@@ -153,12 +153,50 @@ void history_add_event(struct history *h, const char *node, const json_t *event)
 
 /* --- Telling --- */
 
-static void add_entry(const struct history_entry *e, const struct screen *s, struct sb *b)
+/* Bytes before the number of a card; 0: it is none. */
+static size_t title_length(const char *about)
+{
+    const char *last = strrchr(about, ' ');
+    return last ? (size_t)(last + 1 - about) : 0;
+}
+
+/* True when two entries differ in the number of the card alone. */
+static bool are_alike(const struct history_entry *a, const struct history_entry *b)
+{
+    size_t len = title_length(a->about);
+    return len && len == title_length(b->about) && strncmp(a->about, b->about, len) == 0 &&
+           a->at_ms == b->at_ms && a->times == b->times && text_equal(a->what, b->what) &&
+           text_equal(a->reason, b->reason) && text_equal(a->words, b->words);
+}
+
+/* True when an entry before has named this one. */
+static bool is_named(const struct history *h, size_t i)
+{
+    for (size_t k = i; k > 0 && h->items[k - 1].at_ms == h->items[i].at_ms; k--)
+        if (are_alike(&h->items[k - 1], &h->items[i]))
+            return true;
+    return false;
+}
+
+/* "NVIDIA GPU 0, 1, 2" */
+static void add_about(const struct history *h, size_t i, struct sb *b)
+{
+    const struct history_entry *e = &h->items[i];
+    sb_add(b, e->about);
+    for (size_t k = i + 1; k < h->n && h->items[k].at_ms == e->at_ms; k++)
+        if (are_alike(e, &h->items[k]))
+            sb_addf(b, ", %s", h->items[k].about + title_length(h->items[k].about));
+}
+
+static void add_entry(const struct history *h, size_t i, const struct screen *s, struct sb *b)
 {
     char time[RFC3339_BYTES];
+    const struct history_entry *e = &h->items[i];
     auto_free char *what = safe_text(e->what);
     auto_free char *words = safe_text(e->words);
-    sb_addf(b, "%s  %s  %s: ", rfc3339_format(e->at_ms, time), e->about, what);
+    sb_addf(b, "%s  ", rfc3339_format(e->at_ms, time));
+    add_about(h, i, b);
+    sb_addf(b, "  %s: ", what);
     screen_paint_foreign(s, b, e->is_bad ? INK_BAD : INK_GOOD, e->reason);
     if (e->times > 1)
         sb_addf(b, ", %lld times", (long long)e->times);
@@ -170,7 +208,8 @@ static void add_entry(const struct history_entry *e, const struct screen *s, str
 void history_text(const struct history *h, const struct screen *s, struct sb *ret)
 {
     for (size_t i = 0; i < h->n; i++)
-        add_entry(&h->items[i], s, ret);
+        if (!is_named(h, i))
+            add_entry(h, i, s, ret);
     if (h->dropped)
         sb_addf(ret, "and %zu older\n", h->dropped);
 }

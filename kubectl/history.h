@@ -38,7 +38,7 @@ void history_done(struct history *h);
 AUTO_DEFINE(history, struct history, history_done)
 #define auto_history AUTO(history)
 
-/* Appends the entries for a person. */
+/* Appends the entries for a person, those that cards have alike as one. */
 void history_text(const struct history *h, const struct screen *s, struct sb *ret);
 /* The same for programs (docs/kubectl.md): an array. New reference. */
 json_t *history_json(const struct history *h);

@@ -156,7 +156,9 @@ void node_fix_add(struct node_fix *f, const struct device_card *card,
 {
     struct card_fix *to = XPUSH(f->cards, f->n);
     to->card = status_card_title(card->vendor, card->index);
+    to->uuid = xstrdup(card->uuid);
     to->source = xstrdup(want && want->has_source ? want->source.name : NULL);
+    to->by_label = to->source && want->source.kind == API_SOURCE_NODE_LABEL;
     to->layout = *layout_take;
 }
 
@@ -210,6 +212,7 @@ void node_fix_done(struct node_fix *f)
 {
     for (size_t i = 0; i < f->n; i++) {
         free(f->cards[i].card);
+        free(f->cards[i].uuid);
         free(f->cards[i].source);
         layout_fix_done(&f->cards[i].layout);
     }

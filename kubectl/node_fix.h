@@ -12,7 +12,9 @@
 #define NODE_FIX_MAX 128
 
 struct card_fix {
-    char *card, *source; /* source: of the card's present want; NULL: none */
+    char *card, *uuid;
+    char *source;  /* of the card's present want; NULL: none */
+    bool by_label; /* the source is the node's label, and no profile */
     struct layout_fix layout;
 };
 

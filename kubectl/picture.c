@@ -7,6 +7,7 @@
 #include "base/xalloc.h"
 
 #include "kubectl/status_card.h"
+#include "kubectl/text.h"
 #include "partition/mig_part.h"
 #include "partition/mig_room.h"
 
@@ -25,9 +26,10 @@ static struct picture_part *add(struct picture *p, const char *name, uint64_t we
     return to;
 }
 
-static enum part_state state_of(const struct device_partition *p)
+/* The agent offers nothing of a card that is ill, whoever has it. */
+static enum part_state state_of(const struct device_card *card, const struct device_partition *p)
 {
-    if (p->has_unhealthy)
+    if (!card->healthy || p->has_unhealthy)
         return PART_ILL;
     return p->in_use || p->n_in_use_by ? PART_USED : PART_FREE;
 }
@@ -101,7 +103,7 @@ static void picture_mig(const struct device_card *card, const struct mig_table *
             (void)add(ret, "", (uint64_t)(p->start - at) * SLICE_WEIGHT, PART_UNCUT, NULL);
         struct picture_part *part =
             add(ret, p->from->profile, (uint64_t)p->size * SLICE_WEIGHT / p->sharers,
-                state_of(p->from), p->from);
+                state_of(card, p->from), p->from);
         count_replicas(part, p->from->replicas, p->from->in_use_by, p->from->n_in_use_by);
         if (p->start + p->size > at)
             at = p->start + p->size;
@@ -129,6 +131,18 @@ static char *name_of(const struct device_card *card, const struct device_partiti
     return xstrdup(p->has_slice && p->slice.alias ? p->slice.alias : p->profile);
 }
 
+/* Shares have no place on a card: by their pods a person finds one. */
+static int by_user(const void *a, const void *b)
+{
+    const struct device_partition *x = ((const struct picture_part *)a)->from;
+    const struct device_partition *y = ((const struct picture_part *)b)->from;
+    if (x->n_in_use_by == 0 || y->n_in_use_by == 0)
+        return (x->n_in_use_by == 0) - (y->n_in_use_by == 0);
+    int order = text_order(x->in_use_by[0].namespace, y->in_use_by[0].namespace);
+    order = order ? order : text_order(x->in_use_by[0].name, y->in_use_by[0].name);
+    return order ? order : text_order(x->uuid, y->uuid);
+}
+
 /* total 0: unknown. */
 static void picture_memory(const struct device_card *card, uint64_t total, struct picture *ret)
 {
@@ -137,9 +151,11 @@ static void picture_memory(const struct device_card *card, uint64_t total, struc
         const struct device_partition *p = &card->partitions[i];
         uint64_t memory = positive(p->has_vf ? p->vf.memory_mib : p->slice.memory_mib);
         auto_free char *name = name_of(card, p);
-        (void)add(ret, name, memory ? memory : 1, state_of(p), p);
+        (void)add(ret, name, memory ? memory : 1, state_of(card, p), p);
         sum += memory;
     }
+    if (is_shared(card) && ret->n)
+        qsort(ret->parts, ret->n, sizeof(*ret->parts), by_user);
     if (total > sum)
         (void)add(ret, "", total - sum, PART_UNCUT, NULL);
 }
@@ -186,9 +202,12 @@ static void add_share_room(const struct device_card *card, struct sb *b)
         memory -= card->partitions[i].slice.memory_mib;
         compute -= card->partitions[i].slice.compute_percent;
     }
+    long long most = card->fractional.max_shares;
     if (shares > 0 && memory > 0)
-        sb_addf(b, "room for %lld MiB, %lld %%, in %lld share%s", (long long)memory,
-                (long long)(compute > 0 ? compute : 0), (long long)shares, shares == 1 ? "" : "s");
+        sb_addf(b, "room for %lld MiB, %lld %%, in %lld of %lld shares", (long long)memory,
+                (long long)(compute > 0 ? compute : 0), (long long)shares, most);
+    else
+        sb_addf(b, "none: %zu of %lld shares are given out", card->n_partitions, most);
 }
 
 /* The largest partition that could be made beside those that stand. NULL: none, or the card is in

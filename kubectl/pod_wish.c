@@ -8,10 +8,8 @@
 #include "base/xalloc.h"
 
 #include "api/share_request.h"
-#include "kubectl/text.h"
 #include "nodeagent/slots/slot_wish.h"
 #include "partition/vendor.h"
-#include "reconcilers/records/node_record.h"
 
 /* --- The resources that a pod asks for --- */
 
@@ -78,6 +76,8 @@ static void add_container(struct pod_wish *w, const json_t *container, bool alon
         int64_t amount = amount_of(value);
         bool is_share = is_share_word(name);
         w->shares |= is_share;
+        if (strchr(name, '/') && !vendor_owns(name))
+            w->foreign = name;
         if (is_share || is_slice_word(name) || !vendor_owns(name) || amount <= 0)
             continue;
         struct wish_resource *r = resource_of(w, name);
@@ -92,7 +92,7 @@ void pod_wish_read(const json_t *pod, struct pod_wish *ret)
 {
     size_t i;
     json_t *container;
-    *ret = (struct pod_wish){.spec = JX_AT(pod, "spec")};
+    *ret = (struct pod_wish){0};
     json_array_foreach(JX_AT(pod, "spec", "containers"), i, container)
         add_container(ret, container, /* alone= */ false);
     json_array_foreach(JX_AT(pod, "spec", "initContainers"), i, container)
@@ -105,67 +105,4 @@ int64_t pod_wish_of(const struct pod_wish *w, const char *resource)
         if (strcmp(w->resources[i].name, resource) == 0)
             return w->resources[i].count;
     return 0;
-}
-
-/* --- The nodes that a pod may have --- */
-
-/* kubernetes pkg/apis/core Toleration.ToleratesTaint. */
-static bool tolerates(const json_t *t, const json_t *taint)
-{
-    const char *effect = JX_STR_AT(t, "effect");
-    const char *key = JX_STR_AT(t, "key");
-    const char *op = JX_STR_AT(t, "operator");
-    if (effect && *effect && !text_equal(effect, JX_STR_AT(taint, "effect")))
-        return false;
-    if (key && *key && !text_equal(key, JX_STR_AT(taint, "key")))
-        return false;
-    if (op && strcmp(op, "Exists") == 0)
-        return true;
-    return key && *key && text_equal(JX_STR_AT(t, "value"), JX_STR_AT(taint, "value"));
-}
-
-static bool is_tolerated(const struct pod_wish *w, const json_t *taint)
-{
-    size_t i;
-    json_t *t;
-    const char *effect = JX_STR_AT(taint, "effect");
-    if (text_equal(effect, "PreferNoSchedule"))
-        return true;
-    json_array_foreach(JX_AT(w->spec, "tolerations"), i, t) {
-        if (tolerates(t, taint))
-            return true;
-    }
-    return false;
-}
-
-static char *selector_refusal(const struct pod_wish *w, const json_t *node)
-{
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)JX_AT(w->spec, "nodeSelector"), key, value) {
-        const char *label = JX_STR_AT(node, "metadata", "labels", key);
-        if (!label || !text_equal(label, json_string_value(value)))
-            return xasprintf("the pod's nodeSelector asks for %s=%s", key,
-                             json_string_value(value) ? json_string_value(value) : "");
-    }
-    return NULL;
-}
-
-char *pod_wish_refusal(const struct pod_wish *w, const json_t *node)
-{
-    size_t i;
-    json_t *taint;
-    if (!records_node_is_ready(node))
-        return xstrdup("the node is not Ready");
-    if (json_is_true(JX_AT(node, "spec", "unschedulable")))
-        return xstrdup("the node is cordoned");
-    json_array_foreach(JX_AT(node, "spec", "taints"), i, taint) {
-        const char *value = JX_STR_AT(taint, "value");
-        if (!is_tolerated(w, taint))
-            return xasprintf("the pod does not tolerate the taint %s%s%s:%s",
-                             JX_STR_AT(taint, "key") ? JX_STR_AT(taint, "key") : "",
-                             value && *value ? "=" : "", value ? value : "",
-                             JX_STR_AT(taint, "effect") ? JX_STR_AT(taint, "effect") : "");
-    }
-    return selector_refusal(w, node);
 }

@@ -7,7 +7,7 @@
 
 /*
  * The wish of a pod, as kube-scheduler takes it and as far as GPUs are concerned: what the pod asks
- * of a node, and which nodes it may have. Pure; borrows from the pod.
+ * of a node. Pure; borrows from the pod.
  */
 
 struct wish_resource {
@@ -22,10 +22,11 @@ struct pod_wish {
     struct wish_resource resources[POD_WISH_MAX];
     size_t n;
     bool more; /* it asks for others as well */
+    const char
+        *foreign; /* one that it asks for in a domain that Cleave does not know; NULL: none */
     /* The pod asks for shares of cards (api/share_request.h); a Node's resources say only their
      * sums. */
     bool shares;
-    const json_t *spec;
 };
 
 /* Reads the wish: the sum of the pod's containers. Init containers run one by one, so that the
@@ -38,7 +39,3 @@ void pod_wish_read(const json_t *pod, struct pod_wish *ret);
 int64_t pod_wish_sum(int64_t a, int64_t b);
 /* The amount of a resource that a pod asks for. */
 int64_t pod_wish_of(const struct pod_wish *w, const char *resource);
-/* Why the pod may not have this Node, for a person: not Ready, cordoned, a taint that it does not
- * tolerate, its nodeSelector. Caller frees. NULL: it may, as far as is judged here (affinity and
- * what other pods want is not). */
-char *pod_wish_refusal(const struct pod_wish *w, const json_t *node);

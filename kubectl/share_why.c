@@ -21,7 +21,7 @@ enum { MAX_WORDS_BYTES = 64 << 10 };
 struct reading {
     struct findings found; /* its Nodes and Devices in the scheduler's records */
     struct store *pods, *quotas;
-    const struct pod_wish *wish;
+    const struct pod_nodes *may;
     struct share_why *ret;
 };
 
@@ -49,7 +49,7 @@ static int read_node(void *arg, const json_t *obj, struct err *e)
     TRY(findings_put(r->found.caches.nodes, &node_words_type, obj, e));
     *XPUSH(r->ret->nodes, r->ret->n_nodes) =
         (struct share_node){.name = xstrdup(JX_STR_AT(obj, "metadata", "name")),
-                            .refusal = pod_wish_refusal(r->wish, obj)};
+                            .refusal = pod_nodes_refusal(r->may, obj)};
     return 0;
 }
 
@@ -134,8 +134,14 @@ static void judge(struct view *v, const struct pod_ask *a, struct share_node *re
     }
     ret->gives = true;
     find_largest(v, n, ret);
-    if (choice_check(v, n, a, &e) < 0)
-        *(fits(n, a) ? &ret->quota : &ret->misfit) = xstrdup(err_msg(&e));
+    if (choice_check(v, n, a, &e) == 0)
+        return;
+    /* The planner's words for what can never be are of cards that nobody uses. */
+    bool never = e.kind == ERR_INVALID && !a->shared.kind;
+    if (fits(n, a))
+        ret->quota = xstrdup(err_msg(&e));
+    else
+        ret->misfit = xasprintf("%s%s", err_msg(&e), never ? ", were all of them free" : "");
 }
 
 /* --- The whole --- */
@@ -152,9 +158,9 @@ static void judge_all(const struct reading *r, const struct pod_ask *a, struct s
 }
 
 static int make(struct kc *kc, struct scope *s, const struct pod_ask *a,
-                const struct pod_wish *wish, struct share_why *ret, struct err *e)
+                const struct pod_nodes *may, struct share_why *ret, struct err *e)
 {
-    auto_reading struct reading r = {.wish = wish, .ret = ret};
+    auto_reading struct reading r = {.may = may, .ret = ret};
     reading_init(&r);
     TRY(read_cluster(kc, s, a->ns, &r, e));
     judge_all(&r, a, ret);
@@ -163,7 +169,7 @@ static int make(struct kc *kc, struct scope *s, const struct pod_ask *a,
     return 0;
 }
 
-int share_why_make(struct kc *kc, struct scope *s, json_t *pod, const struct pod_wish *wish,
+int share_why_make(struct kc *kc, struct scope *s, json_t *pod, const struct pod_nodes *may,
                    struct share_why *ret, struct err *e)
 {
     auto_err struct err why = {0};
@@ -174,7 +180,7 @@ int share_why_make(struct kc *kc, struct scope *s, json_t *pod, const struct pod
         return 0;
     }
     ret->asks = ask_words(&a);
-    int rc = make(kc, s, &a, wish, ret, e);
+    int rc = make(kc, s, &a, may, ret, e);
     if (rc < 0)
         share_why_done(ret);
     return rc;

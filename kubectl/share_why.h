@@ -4,7 +4,7 @@
 #include "base/scope.h"
 
 #include "kubeclient/client.h"
-#include "kubectl/pod_wish.h"
+#include "kubectl/pod_nodes.h"
 #include "kubectl/screen.h"
 #include "kubectl/unread.h"
 
@@ -36,9 +36,9 @@ struct share_why {
     struct unread unread;
 };
 
-/* Reads the cluster and asks. pod: one that asks for a share (pod_wish). Errors are those of the
- * API client. *ret is overwritten. */
-int share_why_make(struct kc *kc, struct scope *s, json_t *pod, const struct pod_wish *wish,
+/* Reads the cluster and asks. pod: one that asks for a share (pod_wish); may: which nodes
+ * it may have. Errors are those of the API client. *ret is overwritten. */
+int share_why_make(struct kc *kc, struct scope *s, json_t *pod, const struct pod_nodes *may,
                    struct share_why *ret, struct err *e) MUST_CHECK;
 /* Appends the reasons for a person. */
 void share_why_text(const struct share_why *y, const struct screen *s, struct sb *ret);

@@ -23,21 +23,31 @@ static const char *quota_of(const struct share_why *y)
     return quota;
 }
 
+/* docs/sharing.md, Set-up */
+#define HOW_TO_GIVE                                                                                   \
+    "A GPUProfile with mode native and sharing.fractional gives cards so, on a node with the label\n" \
+    "  gpu.cleave.dev.node-restriction.kubernetes.io/slots=true (docs/sharing.md#set-up).\n"
+
+static bool is_given(const struct share_why *y)
+{
+    for (size_t i = 0; i < y->n_nodes; i++)
+        if (y->nodes[i].gives)
+            return true;
+    return false;
+}
+
 /* The verdict in a sentence. */
 static char *verdict(const struct share_why *y)
 {
-    bool given = false;
     bool room = false;
     const char *quota = quota_of(y);
-    for (size_t i = 0; i < y->n_nodes; i++) {
-        given |= y->nodes[i].gives;
+    for (size_t i = 0; i < y->n_nodes; i++)
         room |= has_room(&y->nodes[i]);
-    }
     if (quota)
         return xasprintf("A quota refuses it: %s.", quota);
     if (room)
         return xstrdup("There is room for it: something other than GPUs keeps the pod waiting.");
-    if (!given)
+    if (!is_given(y))
         return xstrdup("No node gives its cards in shares.");
     return xstrdup("No node that the pod may have has room for its shares.");
 }
@@ -73,6 +83,8 @@ void share_why_text(const struct share_why *y, const struct screen *s, struct sb
     auto_free char *words = verdict(y);
     screen_paint_foreign(s, ret, INK_STRONG, words);
     sb_add_char(ret, '\n');
+    if (!is_given(y))
+        sb_add(ret, HOW_TO_GIVE);
     for (size_t i = 0; i < y->n_nodes; i++)
         if (y->nodes[i].gives)
             add_node(&y->nodes[i], s, ret);

@@ -14,7 +14,8 @@ int unread_note(struct unread *u, int rc, const char *what, const char *without,
         return 0;
     if (!without || (rc != -ERR_FORBIDDEN && rc != -ERR_NOT_FOUND) || failure_is_login(why))
         return err_move(e, why);
-    *XPUSH(u->notes, u->n) = xasprintf("%s cannot be read (%s): %s", what, err_msg(why), without);
+    *XPUSH(u->notes, u->n) =
+        xasprintf("%s cannot be read (%s): %s%s", what, err_msg(why), without, failure_role(why));
     return 0;
 }
 

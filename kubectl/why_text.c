@@ -4,7 +4,10 @@
 #include "base/jx.h"
 #include "base/xalloc.h"
 
+#include "api/kinds.h"
+#include "kubectl/label_fix.h"
 #include "kubectl/safe_text.h"
+#include "kubectl/text.h"
 #include "kubectl/why.h"
 #include "kubectl/word_list.h"
 
@@ -22,8 +25,10 @@ static char *verdict(const struct why *y)
         usable |= y->nodes[i].offered > 0 && !y->nodes[i].refusal;
         misfits |= y->nodes[i].misfit && !y->nodes[i].refusal;
     }
+    auto_free char *unknown = why_unknown(y);
     if (!offered)
-        return xasprintf("No node offers %s.", y->resource);
+        return xasprintf("No node offers %s%s%s.", y->resource, unknown ? ": " : "",
+                         unknown ? unknown : "");
     if (!usable)
         return xasprintf("No node that the pod may have offers %s.", y->resource);
     if (!why_has_room(y) && misfits)
@@ -78,7 +83,8 @@ static void add_layout(const struct card_fix *c, const struct screen *s, struct 
     auto_free char *source = safe_text(c->source);
     auto_free char *costs = price(f);
     if (c->source)
-        sb_addf(b, ", which %s governs,", source);
+        sb_addf(b, ", which %s%s governs,", c->by_label ? "the label " LABEL_MIG_CONFIG "=" : "",
+                source);
     sb_addf(b, " as\n    ");
     screen_paint(s, b, INK_GOOD, f->layout);
     const char *are = strchr(f->at, ',') ? " are made; " : " is made; ";
@@ -96,6 +102,24 @@ static void add_no_fix(const struct why *y, struct sb *b)
     sb_add(b, y->effort.cut ? ", among those that were looked at: there are more.\n" : ".\n");
 }
 
+/* A pod that could have them may get its part there. */
+static void add_left_out(const struct why *y, struct sb *b)
+{
+    size_t n = why_left_out(y);
+    if (n == 1)
+        sb_add(b, "1 node with cards is left out, for the reason behind its name.\n");
+    else if (n)
+        sb_addf(b, "%zu nodes with cards are left out, each for the reason behind its name.\n", n);
+}
+
+/* The label beats all profiles: the layout has to be where it points. */
+static void add_label(const struct why *y, struct sb *b)
+{
+    auto_free char *commands = label_fix_commands(y->fix_node, y->config);
+    sb_add(b, "The label beats every profile. These commands give it such a layout:\n");
+    safe_text_add_document(b, commands, strlen(commands));
+}
+
 static void add_fix(const struct why *y, const struct screen *s, struct sb *b)
 {
     const struct node_fix *f = &y->fix;
@@ -103,6 +127,7 @@ static void add_fix(const struct why *y, const struct screen *s, struct sb *b)
     if (!y->fix_node) {
         if (y->n_tried)
             add_no_fix(y, b);
+        add_left_out(y, b);
         return;
     }
     sb_add(b, y->effort.cut ? "The smallest change of those that were looked at (there are more): "
@@ -116,6 +141,17 @@ static void add_fix(const struct why *y, const struct screen *s, struct sb *b)
             sb_addf(b, "  %s", f->cards[i].card);
         add_layout(&f->cards[i], s, b);
     }
+    if (y->config)
+        add_label(y, b);
+}
+
+/* Of a name that there is not, no node needs to be told. */
+static void add_near(const struct why *y, struct sb *b)
+{
+    auto_free char *near = known_names_near(y->known, y->resource);
+    auto_free char *words = safe_text(near);
+    if (near)
+        sb_addf(b, "The nearest names here: %s\n", words);
 }
 
 void why_text(const struct why *y, const struct screen *s, struct sb *ret)
@@ -123,8 +159,13 @@ void why_text(const struct why *y, const struct screen *s, struct sb *ret)
     auto_free char *words = verdict(y);
     screen_paint_foreign(s, ret, INK_STRONG, words);
     sb_add_char(ret, '\n');
+    auto_free char *unknown = why_unknown(y);
+    if (unknown) {
+        add_near(y, ret);
+        return;
+    }
     for (size_t i = 0; i < y->n_nodes; i++)
-        if (y->nodes[i].offered || !y->nodes[i].refusal)
+        if (y->nodes[i].offered || y->nodes[i].has_cards || !y->nodes[i].refusal)
             add_node(&y->nodes[i], s, ret);
     if (!why_has_room(y))
         add_fix(y, s, ret);
@@ -156,7 +197,13 @@ static json_t *fix_json(const struct why *y)
                                               f->at, "goes", (int)f->cost.goes, "modeChanges",
                                               f->cost.modes > 0));
     }
-    return json_pack("{s:s, s:o}", "node", y->fix_node, "cards", cards);
+    json_t *change = json_pack("{s:s, s:o}", "node", y->fix_node, "cards", cards);
+    if (y->config)
+        (void)json_object_set_new(change, "label",
+                                  json_pack("{s:s, s:s, s:O}", "key", LABEL_MIG_CONFIG, "value",
+                                            JX_STR_AT(y->config, "metadata", "name"), "config",
+                                            y->config));
+    return change;
 }
 
 json_t *why_json(const struct why *y)
@@ -167,6 +214,9 @@ json_t *why_json(const struct why *y)
         (void)json_array_append_new(nodes, node_json(&y->nodes[i]));
     json_t *o = json_pack("{s:s, s:I, s:s, s:o}", "resource", y->resource, "count",
                           (json_int_t)y->count, "verdict", words, "nodes", nodes);
+    auto_free char *unknown = why_unknown(y);
+    auto_free char *near = unknown ? known_names_near(y->known, y->resource) : NULL;
+    text_set(o, "nearest", near);
     if (y->slots)
         (void)json_object_set_new(o, "asks", json_string(y->slots->words));
     if (y->fix_node && !why_has_room(y))

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 from conftest import ROOT, wait_for
@@ -146,6 +147,25 @@ def test_the_change_that_why_names_gives_the_pod_its_partition(rig, kubectl, cle
     kubectl.apply(profile_of(rig, named_layout(card)))
     wait_for(lambda: node.offers().get(wanted) == 1, 30, node.offers)
     assert f"{wanted} is free" in cleave("why", pod).stdout
+
+
+def test_where_a_label_governs_the_card_the_commands_of_why_work(rig, kubectl, cleave):
+    rig.controller()
+    node = rig.node({"h100-80": 2})
+    node.label(**{"nvidia.com/mig.config": "all-balanced"})
+    wait_for(lambda: node.offers().get("nvidia.com/mig-1g.10gb") == 4, 30, node.offers)
+    wanted = "nvidia.com/mig-4g.40gb"
+    pod = f"{rig.id}-waits"
+    rig.pod(pod, None, container={"resources": {"limits": {wanted: "1"}}}, nodeSelector={"test": rig.id})
+    told = cleave("why", pod).stdout
+    assert "the label nvidia.com/mig.config=all-balanced governs" in told, told
+    rig.objects.append(f"/apis/gpu.cleave.dev/v1alpha1/migconfigs/{node.name}")
+    commands = told[told.index("kubectl apply") :]
+    path = f"{Path(kubectl.program).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(["bash", "-e"], input=commands, text=True, timeout=60, check=True, env={**os.environ, "PATH": path, "KUBECONFIG": str(kubectl.kubeconfig)})
+    wait_for(lambda: node.offers().get(wanted) == 1, 30, node.offers)
+    assert f"{wanted} is free" in cleave("why", pod).stdout
+    assert node.offers().get("nvidia.com/mig-1g.10gb") == 2, "the other card is as it was"
 
 
 def test_the_change_for_several_partitions_gives_the_pod_all_of_them(rig, kubectl, cleave):

@@ -45,7 +45,21 @@ Test(cards, shares_are_as_wide_as_their_memory)
         "     [40960 MiB 50 %#####################|8192 Mi|.............................]\n"
         "     40960 MiB 50 %  ml/a\n"
         "     8192 MiB 10 %  ml/b\n"
-        "     free  room for 32407 MiB, 40 %, in 8 shares\n");
+        "     free  room for 32407 MiB, 40 %, in 8 of 10 shares\n");
+}
+
+Test(cards, shares_come_by_their_pods_and_a_card_that_has_given_out_all_says_so)
+{
+    desk_node("n1", 1);
+    desk_share("n1", 0,
+               "1:1=ml/c 1:1=ml/a 1:1=b/z 1:1=ml/b 1:1=ml/d 1:1=ml/e 1:1=ml/f 1:1=ml/g "
+               "1:1=ml/h 1:1=ml/i");
+    auto_desk_answer struct desk_answer a = desk_cards(OUTPUT_TEXT, /* node= */ NULL);
+    const char *z = strstr(a.out, "b/z\n");
+    const char *first = strstr(a.out, "ml/a\n");
+    const char *second = strstr(a.out, "ml/b\n");
+    cr_expect(z && z < first && first < second, "got:\n%s", a.out);
+    cr_expect(strstr(a.out, "     free  none: 10 of 10 shares are given out\n"), "got:\n%s", a.out);
 }
 
 Test(cards, of_a_card_that_containers_share_each_replica_is_free_that_none_has)
@@ -108,6 +122,29 @@ Test(cards, an_ill_card_has_no_replica_free)
         "     [gpu!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!]\n");
 }
 
+Test(cards, the_parts_of_an_ill_card_are_ill_and_none_is_free)
+{
+    desk_node("n1", 1);
+    desk_cut("n1", 0, "2g.20gb@0 1g.10gb@2=ml/a");
+    desk_ill("n1", 0, NULL);
+    expect_cards(
+        "n1  Ready\n"
+        "  NVIDIA GPU 0  NVIDIA H100 80GB HBM3  mig  not healthy\n"
+        "     [2g.20gb!!!!!!!!!!|1g.10gb!!|.............................................]\n"
+        "     1g.10gb  ml/a\n");
+    auto_desk_answer struct desk_answer a = desk_cards(OUTPUT_JSON, /* node= */ NULL);
+    cr_expect(strstr(a.out, "\"Unhealthy\"") && !strstr(a.out, "\"Free\""), "got:\n%s", a.out);
+}
+
+Test(cards, the_shares_of_an_ill_card_are_ill)
+{
+    desk_node("n1", 1);
+    desk_share("n1", 0, "40960:50=ml/a");
+    desk_ill("n1", 0, NULL);
+    auto_desk_answer struct desk_answer a = desk_cards(OUTPUT_TEXT, /* node= */ NULL);
+    cr_expect(strstr(a.out, "[40960 MiB 50 %!!!!"), "got:\n%s", a.out);
+}
+
 Test(cards, slices_have_their_names)
 {
     desk_node("n1", 0);
@@ -157,6 +194,9 @@ Test(cards, one_node_can_be_asked_for)
     auto_desk_answer struct desk_answer none = desk_cards(OUTPUT_TEXT, "n3");
     cr_expect_eq(none.code, 1);
     cr_expect_str_eq(none.err, "error: node n3 has no Device\n");
+    auto_desk_answer struct desk_answer empty = desk_cards(OUTPUT_TEXT, "");
+    cr_expect_eq(empty.code, 1);
+    cr_expect_str_eq(empty.err, "error: the name of the node is empty\n");
 }
 
 Test(cards, names_never_command_the_terminal)

@@ -120,6 +120,42 @@ Test(checkup, ill_cards_are_errors_and_those_that_only_wait_for_a_reset_warnings
         "Error Device n1 NVIDIA GPU 0 XidError; Warning Device n1 NVIDIA GPU 0 RowRemapPending");
 }
 
+/* As the agent writes them after an Xid, of a card that is to be cut. */
+Test(checkup, an_ill_card_has_one_finding)
+{
+    see(checkup_device,
+        DEVICE(CONDITION("Ready", "False", "Unhealthy", NOW))
+            CARD("false", CONDITION("Healthy", "False", "GPULost",
+                                    NOW) "," CONDITION("Applied", "False", "Unhealthy", NOW)) END);
+    expect_found("Error Device n1 NVIDIA GPU 0 GPULost");
+    cr_expect(*remedy_of("GPULost")->words && *remedy_of("XidError")->words &&
+              *remedy_of("Unhealthy")->words && *remedy_of("ReadFailed")->words);
+}
+
+Test(checkup, what_else_keeps_an_ill_card_from_its_layout_is_told)
+{
+    see(checkup_device,
+        DEVICE(CONDITION("Ready", "False", "RolledBack", NOW))
+            CARD("false", CONDITION("Healthy", "False", "XidError",
+                                    NOW) ",{type: Applied, status: 'False', reason: RolledBack, "
+                                         "message: other, lastTransitionTime: '" NOW
+                                         "', observedGeneration: 1}") END);
+    expect_found("Error Device n1 NVIDIA GPU 0 RolledBack; Error Device n1 NVIDIA GPU 0 XidError");
+}
+
+#define ILL_PART(uuid)                                                                             \
+    "{uuid: " uuid ", profile: 1g.10gb, unhealthy: {reason: XidError, message: m}}"
+
+Test(checkup, an_event_that_several_partitions_have_is_told_once)
+{
+    see(checkup_device,
+        DEVICE(
+            READY) "{uuid: GPU-0, index: 0, vendor: nvidia, model: A100, mode: mig, numaNode: 0, "
+                   "memoryMiB: 1, healthy: true, migCapable: true, inUse: false, partitions: "
+                   "[" ILL_PART("a") "," ILL_PART("b") "]}" END);
+    expect_found("Error Device n1 NVIDIA GPU 0 XidError");
+}
+
 Test(checkup, conditions_that_are_bad_when_true_are_told)
 {
     see(checkup_device,
@@ -454,9 +490,19 @@ Test(doctor, what_may_not_be_read_is_said_and_then_nothing_found_is_no_answer)
     desk_lease();
     desk_forbid("nodes");
     expect_told(COMMAND_FAILED,
-                "0 errors, 0 warnings; 0 nodes, 1 Device and 0 GPUProfiles looked at\n",
+                "0 errors, 0 warnings; 1 Device and 0 GPUProfiles looked at: whether all the rest "
+                "is well is not known\n",
                 "Warning: nodes cannot be read (nodes is forbidden: User \"eve\" cannot list): "
                 "nodes that lack a Device are not seen\n");
+}
+
+Test(doctor, where_nothing_may_be_read_there_are_no_numbers)
+{
+    desk_forbid("*");
+    auto_desk_answer struct desk_answer a = desk_doctor(OUTPUT_TEXT);
+    cr_expect_eq(a.code, COMMAND_FAILED);
+    cr_expect_str_eq(a.out, "no node, Device or GPUProfile could be looked at: whether all is "
+                            "well is not known\n");
 }
 
 Test(doctor, a_definition_that_is_missing_is_a_finding)
@@ -470,7 +516,7 @@ Test(doctor, a_definition_that_is_missing_is_a_finding)
                 "  do    apply the resource definitions of crds/\n"
                 "  read  docs/operations.md#installing\n"
                 "\n"
-                "1 error, 0 warnings; 1 node, 1 Device and 0 GPUProfiles looked at\n",
+                "1 error, 0 warnings; 1 node and 1 Device looked at\n",
                 "");
 }
 
@@ -501,7 +547,9 @@ Test(doctor, without_the_right_to_read_deployments_a_warning_says_what_is_not_kn
     desk_lease();
     desk_forbid("deployments");
     expect_told(
-        COMMAND_FAILED, "0 errors, 0 warnings; 1 node, 1 Device and 0 GPUProfiles looked at\n",
+        COMMAND_FAILED,
+        "0 errors, 0 warnings; 1 node, 1 Device and 0 GPUProfiles looked at: whether all the rest "
+        "is well is not known\n",
         "Warning: deployments cannot be read (deployments is forbidden: User \"eve\" cannot "
         "list): whether the scheduler is ready is not known\n");
 }

@@ -102,6 +102,34 @@ Test(history, a_node_of_which_only_events_are_left_is_told_by_them)
     cr_expect_not_null(strstr(a.err, "Warning: the Device cannot be read"));
 }
 
+Test(history, a_name_that_nothing_has_is_an_error)
+{
+    expect_told(COMMAND_FAILED, "",
+                "error: there is no Node, no Device and no Event of the name n1\n");
+    auto_desk_answer struct desk_answer a = desk_history(OUTPUT_TEXT, "");
+    cr_expect_eq(a.code, COMMAND_FAILED);
+    cr_expect_str_eq(a.err, "error: the name of the node is empty\n");
+}
+
+Test(history, a_node_that_nothing_tells_of_yet_is_no_error)
+{
+    desk_create(&resource_nodes, "{apiVersion: v1, kind: Node, metadata: {name: n1}}");
+    auto_desk_answer struct desk_answer a = desk_history(OUTPUT_TEXT, "n1");
+    cr_expect_eq(a.code, COMMAND_OK);
+    cr_expect(strstr(a.err, "There are no conditions and no Events of this node.\n"), "%s", a.err);
+}
+
+Test(history, where_not_all_may_be_read_nothing_found_is_no_answer)
+{
+    desk_forbid("events");
+    auto_desk_answer struct desk_answer a = desk_history(OUTPUT_TEXT, "n1");
+    cr_expect_eq(a.code, COMMAND_FAILED);
+    cr_expect(strstr(a.err,
+                     "Nothing is known of this node: not all that tells of it can be read.\n"),
+              "%s", a.err);
+    cr_expect_not(strstr(a.err, "There are no"));
+}
+
 Test(history, programs_get_a_document)
 {
     desk_node("n1", 1);
@@ -169,6 +197,29 @@ Test(history, drains_breaches_and_the_cards_conditions_are_part_of_it)
                      "1970-01-01T00:00:02Z  NVIDIA GPU 1  breach of a share: ShareOverLimit\n"
                      "    too much\n"
                      "1970-01-01T00:00:01Z  NVIDIA GPU 1  must become free: Draining\n");
+}
+
+Test(history, what_cards_have_alike_is_one_entry)
+{
+    const struct condition like =
+        {TEXT("Applied"), TEXT("Applied"), TEXT("as wanted"), CONDITION_TRUE, 1, 3000};
+    struct condition applied[] = {like, like, like};
+    struct device_card cards[] = {{.vendor = TEXT("nvidia"), .conditions = {&applied[0], 1}},
+                                  {.vendor = TEXT("nvidia"), .conditions = {&applied[1], 1}},
+                                  {.vendor = TEXT("nvidia"), .conditions = {&applied[2], 1}}};
+    applied[1].last_transition_ms = 2000;
+    cards[1].index = 1;
+    cards[2].index = 2;
+    const struct device_status st = {.devices = cards, .n_devices = 3};
+    auto_history struct history h = {0};
+    auto_sb struct sb b = SB_INIT(4096);
+    history_add_device(&h, &st);
+    history_end(&h);
+    history_text(&h, &(struct screen){.columns = 80}, &b);
+    cr_expect_str_eq(sb_str(&b), "1970-01-01T00:00:03Z  NVIDIA GPU 0, 2  Applied is True: Applied\n"
+                                 "    as wanted\n"
+                                 "1970-01-01T00:00:02Z  NVIDIA GPU 1  Applied is True: Applied\n"
+                                 "    as wanted\n");
 }
 
 Test(history, a_vendor_whom_nobody_knows_does_not_command_the_terminal)

@@ -46,5 +46,7 @@ Test(layout_fix, a_table_made_to_keep_the_planner_busy_is_given_up_at_once)
                                      .mode = API_MODE_MIG,
                                      .partitions = parts,
                                      .n_partitions = STANDING};
-    cr_expect_not(layout_fix_find(&card, &t, "1g.8gb", 1, &fix));
+    struct fix_effort effort = FIX_EFFORT(1000);
+    cr_expect_not(layout_fix_partitions(&card, &t, "1g.8gb", 1, &effort, &fix));
+    cr_expect(effort.cut, "not all was looked at");
 }

@@ -40,6 +40,18 @@ Test(share_why, where_no_card_has_room_the_largest_free_share_is_said)
         "  n1  largest free share 40599 MiB, 50 %, of GPU 0; container c needs 50000 MiB and 20 % of compute on one card; the best of 2 has 40599 MiB\n");
 }
 
+Test(share_why, of_what_no_card_has_room_for_the_numbers_are_those_of_free_cards)
+{
+    desk_node("n1", 2);
+    desk_share("n1", 0, "3000:10=ml/a");
+    desk_share("n1", 1, "4000:10=ml/b");
+    desk_pod("p", NULL, ASKS(82000, 20));
+    desk_expect_why(
+        "ns/p asks for shares of cards: c 82000 MiB, 20 % of its compute\n"
+        "No node that the pod may have has room for its shares.\n"
+        "  n1  largest free share 78559 MiB, 90 %, of GPU 0; container c needs 82000 MiB and 20 % of compute on one card; the best of 2 has 81559 MiB, were all of them free\n");
+}
+
 Test(share_why, nodes_that_the_pod_may_not_have_say_so)
 {
     desk_node("n1", 1);
@@ -109,8 +121,11 @@ Test(share_why, where_no_node_gives_shares_no_node_is_listed)
 {
     desk_node("n1", 1);
     desk_pod("p", NULL, ASKS(50000, 20));
-    desk_expect_why("ns/p asks for shares of cards: c 50000 MiB, 20 % of its compute\n"
-                    "No node gives its cards in shares.\n");
+    desk_expect_why(
+        "ns/p asks for shares of cards: c 50000 MiB, 20 % of its compute\n"
+        "No node gives its cards in shares.\n"
+        "A GPUProfile with mode native and sharing.fractional gives cards so, on a node with the label\n"
+        "  gpu.cleave.dev.node-restriction.kubernetes.io/slots=true (docs/sharing.md#set-up).\n");
 }
 
 Test(share_why, json_has_the_room_of_each_node)

@@ -39,7 +39,7 @@ static int refuse(void *arg, const struct kc_call *call, struct err *e)
         return err_set(e, ERR_FORBIDDEN, "%s is forbidden: User \"eve\" cannot get", plural);
     if (call->verb != KC_LIST || call->after)
         return 0;
-    if (forbidden && strcmp(forbidden, plural) == 0)
+    if (forbidden && (strcmp(forbidden, "*") == 0 || strcmp(forbidden, plural) == 0))
         return err_set(e, ERR_FORBIDDEN, "%s is forbidden: User \"eve\" cannot list", plural);
     if (lacking && strcmp(lacking, plural) == 0)
         return err_set(e, ERR_NOT_FOUND, "the server could not find the requested resource");
@@ -369,6 +369,17 @@ void desk_hold(const char *node, size_t card, const char *ns, const char *pod)
     status_of(node, &st);
     st.devices[card].in_use = true;
     add_pod(name, &st.devices[card].in_use_by, &st.devices[card].n_in_use_by);
+    publish(node, &st);
+}
+
+void desk_ill(const char *node, size_t card, const char *reason)
+{
+    auto_device_status struct device_status st = {0};
+    status_of(node, &st);
+    st.devices[card].healthy = false;
+    if (reason)
+        (void)condition_set(&st.devices[card].conditions, "Healthy", CONDITION_FALSE, reason,
+                            "it is ill", 1, 0);
     publish(node, &st);
 }
 

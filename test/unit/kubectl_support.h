@@ -29,6 +29,8 @@ void desk_metax(const char *node, size_t n_cards);
 void desk_slice(const char *node, size_t card, const char *slices);
 /* The pod has the whole card. */
 void desk_hold(const char *node, size_t card, const char *ns, const char *pod);
+/* The card is ill, with this reason in its condition Healthy. reason NULL: it has no condition. */
+void desk_ill(const char *node, size_t card, const char *reason);
 /* So many containers can have the card at a time; cut, each of its parts. */
 void desk_replicas(const char *node, size_t card, int64_t replicas);
 /* Its agent says that all cards are as its Device's spec wants them. */
@@ -45,7 +47,7 @@ void desk_pod_status(const char *name, const char *status);
 void desk_event(const char *name, const char *yaml);
 /* The controller's Lease, renewed just now. */
 void desk_lease(void);
-/* From now on lists of this kind are refused; NULL: of none. */
+/* From now on lists of this kind are refused; "*": of all; NULL: of none. */
 void desk_forbid(const char *plural);
 /* From now on no single object of this kind may be read. */
 void desk_forbid_get(const char *plural);

@@ -281,6 +281,17 @@ Test(failure, is_told_in_the_words_of_kubectl)
 {
     expect_failure(ERR_FORBIDDEN, 403, "devices.gpu.cleave.dev is forbidden",
                    "Error from server (Forbidden): devices.gpu.cleave.dev is forbidden");
+    expect_failure(ERR_FORBIDDEN, 403,
+                   "devices.gpu.cleave.dev is forbidden: User \"eve\" cannot list resource "
+                   "\"devices\" in API group \"gpu.cleave.dev\" at the cluster scope",
+                   "Error from server (Forbidden): devices.gpu.cleave.dev is forbidden: User "
+                   "\"eve\" cannot list resource \"devices\" in API group \"gpu.cleave.dev\" at "
+                   "the cluster scope (the ClusterRole cleave-viewer has this right)");
+    expect_failure(ERR_FORBIDDEN, 403,
+                   "User \"eve\" cannot create resource \"pods/portforward\" in API group \"\"",
+                   "Error from server (Forbidden): User \"eve\" cannot create resource "
+                   "\"pods/portforward\" in API group \"\" (the Role cleave-top of the agents' "
+                   "namespace has this right)");
     expect_failure(ERR_FORBIDDEN, 401, "Unauthorized",
                    "error: You must be logged in to the server (Unauthorized)");
     expect_failure(ERR_UNAVAILABLE, 0, "refused", "Unable to connect to the server: refused");

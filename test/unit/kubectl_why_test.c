@@ -5,7 +5,9 @@
 #include "base/jx.h"
 #include "base/sb.h"
 #include "base/xalloc.h"
+#include "base/yaml.h"
 
+#include "kubectl/pod_nodes.h"
 #include "kubectl_support.h"
 #include "service/resources.h"
 
@@ -131,6 +133,175 @@ Test(why, tolerations_are_kept)
         "  n1  offers 1, 1 free\n");
 }
 
+Test(why, a_node_with_cards_that_the_pod_may_not_have_is_named_though_it_offers_none)
+{
+    desk_node("n1", 1);
+    desk_node("n2", 1);
+    desk_node("n3", 0);
+    desk_patch(&resource_nodes, "n1", NULL, "{spec: {unschedulable: true}}");
+    desk_patch(&resource_nodes, "n2", NULL,
+               "{spec: {taints: [{key: team, value: b, effect: NoSchedule}]}}");
+    desk_patch(&resource_nodes, "n3", NULL, "{spec: {unschedulable: true}}");
+    desk_pod("p", NULL, ASKS(TWO_G, 1));
+    desk_expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
+                    "No node offers nvidia.com/mig-2g.20gb.\n"
+                    "  n1  offers none; the node is cordoned\n"
+                    "  n2  offers none; the pod does not tolerate the taint team=b:NoSchedule\n"
+                    "2 nodes with cards are left out, each for the reason behind its name.\n");
+}
+
+static void expect_tolerated(bool tolerated, const char *tolerations)
+{
+    static unsigned n;
+    auto_free char *name = xasprintf("t%u", n++);
+    auto_free char *spec =
+        xasprintf("{tolerations: [%s], containers: [{name: c, resources: {limits: {" TWO_G
+                  ": 1}}}]}",
+                  tolerations);
+    desk_pod(name, NULL, spec);
+    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, name);
+    cr_expect_eq(!strstr(a.out, "does not tolerate"), tolerated, "%s: %s", tolerations, a.out);
+}
+
+Test(why, a_toleration_is_kept_as_kubernetes_keeps_it)
+{
+    desk_node("n1", 1);
+    desk_patch(&resource_nodes, "n1", NULL,
+               "{spec: {taints: [{key: team, value: b, effect: NoSchedule}]}}");
+    expect_tolerated(true, "{operator: Exists}");
+    expect_tolerated(true, "{operator: Exists, effect: NoSchedule}");
+    expect_tolerated(true, "{key: team, operator: Exists}");
+    expect_tolerated(true, "{key: team, value: b}");
+    expect_tolerated(true, "{key: team, operator: Equal, value: b, effect: NoSchedule}");
+    expect_tolerated(true,
+                     "{key: a, operator: Exists}, {key: team, value: a}, {key: team, value: b}");
+    expect_tolerated(false, "");
+    expect_tolerated(false, "{value: b}");
+    expect_tolerated(false, "{operator: Equal}");
+    expect_tolerated(false, "{key: team}");
+    expect_tolerated(false, "{key: team, operator: Lt, value: b}");
+    expect_tolerated(false, "{operator: Exists, effect: NoExecute}");
+    expect_tolerated(false, "{key: teams, operator: Exists}");
+}
+
+Test(why, thousands_of_tolerations_are_read_once)
+{
+    auto_sb struct sb text = SB_INIT(1 << 20);
+    for (unsigned i = 0; i < 4000; i++)
+        sb_addf(&text, "{key: team, value: x%u}, ", i);
+    sb_add(&text, "{key: team, value: b}");
+    auto_json json_t *pod = NULL;
+    auto_free char *yaml = xasprintf("{spec: {tolerations: [%s]}}", sb_str(&text));
+    cr_assert_eq(yaml_load(yaml, strlen(yaml), &pod, NULL), 0);
+    struct pod_nodes may;
+    pod_nodes_read(pod, &may);
+    cr_expect_eq(may.n, 4001);
+    for (unsigned i = 0; i < 1000; i++) {
+        auto_json json_t *node =
+            json_pack("{s:{s:[{s:s, s:s}]}, s:{s:[{s:s, s:s, s:s}, {s:s, s:s, s:s}]}}", "status",
+                      "conditions", "type", "Ready", "status", "True", "spec", "taints", "key",
+                      "team", "value", "b", "effect", "NoSchedule", "key", "gone", "value", "b",
+                      "effect", "NoSchedule");
+        auto_free char *refusal = pod_nodes_refusal(&may, node);
+        cr_assert_str_eq(refusal, "the pod does not tolerate the taint gone=b:NoSchedule");
+    }
+    pod_nodes_done(&may);
+}
+
+Test(why, where_a_label_governs_the_card_the_commands_make_a_layout_for_it)
+{
+    desk_node("n1", 4);
+    desk_cut("n1", 0, "1g.10gb@0=ml/a 1g.10gb@1 3g.40gb@4=ml/b");
+    desk_cut("n1", 1, "7g.80gb@0=ml/c");
+    desk_hold("n1", 2, "ml", "d");
+    desk_cut("n1", 3, "7g.80gb@0=ml/e");
+    desk_patch(&resource_devices, "n1", NULL,
+               "{spec: {devices: ["
+               "{uuid: GPU-n1-0, mode: mig, source: {kind: NodeLabel, name: all-balanced, "
+               "generation: 0}, mig: {profiles: [{profile: 1g.10gb, count: 2}, {profile: 3g.40gb, "
+               "count: 1}]}},"
+               "{uuid: GPU-n1-1, mode: mig, source: {kind: NodeLabel, name: all-balanced, "
+               "generation: 0}, mig: {profiles: [{profile: 7g.80gb, count: 1}]}},"
+               "{uuid: GPU-n1-3, mode: mig, source: {kind: NodeLabel, name: all-balanced, "
+               "generation: 0}, mig: {profiles: [{profile: 7g.80gb, count: 1}]}},"
+               "{uuid: GPU-n1-2, mode: native, source: {kind: GPUProfile, name: whole, "
+               "generation: 1}}]}}");
+    desk_pod("p", NULL, ASKS(TWO_G, 1));
+    desk_expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
+                    "No node offers nvidia.com/mig-2g.20gb.\n"
+                    "  n1  offers none\n"
+                    "The smallest change: NVIDIA GPU 0 of node n1, which the label "
+                    "nvidia.com/mig.config=all-balanced governs, as\n"
+                    "    2g.20gb: 1, 1g.10gb: 2, 3g.40gb: 1\n"
+                    "  2g.20gb@2 is made; nothing that stands goes.\n"
+                    "The label beats every profile. These commands give it such a layout:\n"
+                    "kubectl apply -f - <<'EOF'\n"
+                    "apiVersion: gpu.cleave.dev/v1alpha1\n"
+                    "kind: MIGConfig\n"
+                    "metadata: {name: \"n1\"}\n"
+                    "spec:\n"
+                    "  devices:\n"
+                    "  - {\"indices\": [0], \"migEnabled\": true, \"migDevices\": {\"2g.20gb\": 1, "
+                    "\"1g.10gb\": 2, \"3g.40gb\": 1}}\n"
+                    "  - {\"indices\": [1, 3], \"migEnabled\": true, \"migDevices\": {\"7g.80gb\": "
+                    "1}}\n"
+                    "EOF\n"
+                    "kubectl label node n1 nvidia.com/mig.config=n1 --overwrite\n");
+    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_JSON, "p");
+    auto_json json_t *doc = json_loads(a.out, 0, NULL);
+    const json_t *label = JX_AT(json_array_get(JX_AT(doc, "resources"), 0), "change", "label");
+    cr_expect_str_eq(JX_STR_AT(label, "key"), "nvidia.com/mig.config");
+    cr_expect_str_eq(JX_STR_AT(label, "value"), "n1");
+    cr_expect_str_eq(JX_STR_AT(label, "config", "kind"), "MIGConfig");
+}
+
+static void expect_verdict(const char *resource, const char *text)
+{
+    auto_free char *spec =
+        xasprintf("{containers: [{name: c, resources: {limits: {%s: 1}}}]}", resource);
+    static unsigned n;
+    auto_free char *name = xasprintf("w%u", n++);
+    desk_pod(name, NULL, spec);
+    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, name);
+    const char *second = strchr(a.out, '\n') + 1;
+    cr_expect_str_eq(second, text, "got:\n%s", a.out);
+}
+
+Test(why, a_name_that_no_card_can_give_is_said_with_those_that_look_like_it)
+{
+    desk_node("n1", 1);
+    expect_verdict("nvidia.com/gpus", "No node offers nvidia.com/gpus: no card here gives anything "
+                                      "of that name.\n"
+                                      "The nearest names here: nvidia.com/gpu\n");
+    expect_verdict("nvidia.com/mig-1g10gb",
+                   "No node offers nvidia.com/mig-1g10gb: no card here gives anything of that "
+                   "name.\n"
+                   "The nearest names here: nvidia.com/mig-1g.10gb, nvidia.com/mig-1g.20gb, "
+                   "nvidia.com/mig-2g.20gb\n");
+    expect_verdict("nvidia.com/mig-9g.99gb",
+                   "No node offers nvidia.com/mig-9g.99gb: no card here has the profile 9g.99gb.\n"
+                   "The nearest names here: nvidia.com/mig-1g.10gb, nvidia.com/mig-1g.20gb, "
+                   "nvidia.com/mig-2g.20gb\n");
+    expect_verdict("metax-tech.com/gpu", "No node offers metax-tech.com/gpu: no card here gives "
+                                         "anything of that name.\n");
+}
+
+Test(why, a_name_that_a_card_could_give_is_no_wrong_one)
+{
+    desk_node("n1", 1);
+    desk_hold("n1", 0, "ml", "a");
+    expect_verdict("nvidia.com/mig-1c.3g.40gb",
+                   "No node offers nvidia.com/mig-1c.3g.40gb.\n"
+                   "  n1  offers none\n"
+                   "No new layout of a single card gives the pod one while all other pods stay.\n");
+    expect_verdict("metax-tech.com/sgpu-small",
+                   "No node offers metax-tech.com/sgpu-small.\n"
+                   "  n1  offers none\n"
+                   "No new layout of a single card gives the pod one while all other pods stay.\n");
+    expect_verdict("nvidia.com/gpu.shared", "No node offers nvidia.com/gpu.shared.\n"
+                                            "  n1  offers none\n");
+}
+
 Test(why, a_whole_card_may_be_made_of_one_that_nobody_uses)
 {
     desk_node("n1", 2);
@@ -238,9 +409,16 @@ Test(why, what_needs_no_answer_has_a_short_one)
     auto_desk_answer struct desk_answer q = desk_why(OUTPUT_TEXT, "q");
     cr_expect_str_eq(q.out,
                      "ns/q: it asks for no GPU, under none of the names that Cleave offers\n");
+    desk_pod("r", NULL, ASKS("amd.com/gpu", 1));
+    auto_desk_answer struct desk_answer r = desk_why(OUTPUT_TEXT, "r");
+    cr_expect_str_eq(r.out, "ns/r: it asks for no GPU, under none of the names that Cleave offers, "
+                            "but for amd.com/gpu\n");
     auto_desk_answer struct desk_answer none = desk_why(OUTPUT_TEXT, "none");
     cr_expect_eq(none.code, 1);
     cr_expect_str_eq(none.err, "error: pods \"none\" not found in namespace ns\n");
+    auto_desk_answer struct desk_answer empty = desk_why(OUTPUT_TEXT, "");
+    cr_expect_eq(empty.code, 1);
+    cr_expect_str_eq(empty.err, "error: the name of the pod is empty\n");
 }
 
 Test(why, init_containers_count_once_and_sidecars_all_the_time)
@@ -276,6 +454,18 @@ Test(why, the_schedulers_words_are_told_and_never_command_the_terminal)
                          " message: \"0/1 nodes\\e[2J\"}]}");
     auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
     cr_expect(strstr(a.out, "kube-scheduler says: 0/1 nodes\xEF\xBF\xBD[2J\n"), "got:\n%s", a.out);
+}
+
+Test(why, a_scheduler_of_another_name_that_says_nothing_is_asked_after)
+{
+    desk_node("n1", 0);
+    desk_pod("p", NULL,
+             "{schedulerName: nobody, containers: [{name: c, resources: {limits: {" TWO_G
+             ": 1}}}]}");
+    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
+    cr_expect(strstr(a.out, "Its spec.schedulerName is nobody, which has said nothing of it: does "
+                            "that scheduler run?\n"),
+              "got:\n%s", a.out);
 }
 
 Test(why, a_device_that_no_agent_wrote_takes_no_time)
