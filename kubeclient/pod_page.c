@@ -199,8 +199,10 @@ static int converse(struct reading *r, struct scope *s, CURLcode *ret, struct er
         }
         TRY(scope_check(s, e));
         admit(r);
-        TRY(port_forward_move(r->forward, e));
-        await(r, s);
+        int more = port_forward_move(r->forward, e);
+        TRY(more);
+        if (!more)
+            await(r, s);
     }
 }
 

@@ -326,6 +326,24 @@ Test(port_forward, a_pod_that_does_not_answer_is_waited_for_until_the_deadline)
     cr_expect_eq(g.rc, -ERR_TIMEOUT, "%s", err_msg(&g.e));
 }
 
+/* Says nothing, as fast as it can, until nobody listens. */
+static void chatter(struct pod *p, int fd)
+{
+    static uint8_t pongs[65536];
+    for (size_t i = 0; i < sizeof(pongs); i += 2)
+        pongs[i] = 0x80 | WS_PONG;
+    shake_hands(p, fd);
+    while (send(fd, pongs, sizeof(pongs), MSG_NOSIGNAL) > 0)
+        continue;
+}
+
+Test(port_forward, a_peer_that_never_pauses_is_listened_to_until_the_deadline, .timeout = 60)
+{
+    struct pod p = {0};
+    auto_got struct got g = get_served(&p, chatter, 300);
+    cr_expect_eq(g.rc, -ERR_TIMEOUT, "%s", err_msg(&g.e));
+}
+
 static void speak_of_channel_7(struct pod *p, int fd)
 {
     shake_hands(p, fd);
