@@ -18,6 +18,8 @@
 
 /* A piece that is read at once, and what waits at most before nothing more is read. */
 enum { PIECE_BYTES = 16384, MAX_WAITING_BYTES = 262144, PORT_BYTES = 2 };
+/* Of the error's text, as much as a person reads. */
+enum { MAX_WORDS_BYTES = 1024 };
 enum channel { DATA, ERROR, CHANNELS };
 
 static const struct kc_resource pods = {"", "v1", "pods", "Pod", true};
@@ -41,7 +43,8 @@ static bool receives(const struct port_forward *p)
 
 static int take_error(const struct ws_message *m, struct err *e)
 {
-    auto_free char *words = xstrndup((const char *)m->data + 1, m->len - 1);
+    size_t len = m->len - 1 < MAX_WORDS_BYTES ? m->len - 1 : MAX_WORDS_BYTES;
+    auto_free char *words = xstrndup((const char *)m->data + 1, len);
     words[strcspn(words, "\r\n")] = '\0';
     way_clean_words(words);
     return err_set(e, ERR_UNAVAILABLE, "%s", words);

@@ -238,6 +238,28 @@ Test(port_forward, why_the_port_cannot_be_reached_is_told_in_the_kubelets_words)
     cr_expect_str_eq(err_msg(&g.e), "dial tcp4 127.0.0.1:8080: connection refused");
 }
 
+/* One message of 64 KiB on the channel of errors. */
+static void lament(struct pod *p, int fd)
+{
+    static const char head[] = {(char)(0x80 | WS_BINARY), 127, 0, 0, 0, 0, 0, 1, 0, 0, 1};
+    static char words[65535];
+    memset(words, 'x', sizeof(words));
+    shake_hands(p, fd);
+    open_channels(fd);
+    say(fd, head, sizeof(head));
+    say(fd, words, sizeof(words));
+    while (hear(p, fd))
+        continue;
+}
+
+Test(port_forward, of_a_kubelets_words_as_many_are_told_as_a_person_reads)
+{
+    struct pod p = {0};
+    auto_got struct got g = get_served(&p, lament, PATIENCE_MS);
+    cr_expect_eq(g.rc, -ERR_UNAVAILABLE);
+    cr_expect_eq(strlen(err_msg(&g.e)), 1024);
+}
+
 static void break_off(struct pod *p, int fd)
 {
     shake_hands(p, fd);
