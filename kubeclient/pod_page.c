@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@ struct reading {
     in_port_t from;
     struct sb body;
     size_t header_bytes;
+    bool has_headers; /* the answer's, to the blank line at their end */
     char reason[CURL_ERROR_SIZE];
 };
 
@@ -96,13 +98,18 @@ static void admit(struct reading *r)
 
 /* --- The request --- */
 
-/* libcurl keeps the headers, and reads them without end. */
-static size_t count_header(char *line, size_t size, size_t count, void *arg)
+/* libcurl keeps the headers, and reads them without end; an answer that breaks off within them is
+ * one without a body to it. */
+static size_t note_header(char *line, size_t size, size_t count, void *arg)
 {
     struct reading *r = arg;
-    (void)line;
-    r->header_bytes += size * count;
-    return r->header_bytes <= MAX_HEADER_BYTES ? size * count : 0;
+    size_t len = size * count;
+    if (len >= 5 && memcmp(line, "HTTP/", 5) == 0)
+        r->has_headers = false;
+    else if (len && (*line == '\r' || *line == '\n'))
+        r->has_headers = true;
+    r->header_bytes += len;
+    return r->header_bytes <= MAX_HEADER_BYTES ? len : 0;
 }
 
 static size_t take_body(char *data, size_t size, size_t count, void *arg)
@@ -137,7 +144,7 @@ static void set_up(struct reading *r, const struct way *way, const struct pod_pa
     WAY_SET(easy, CURLOPT_USERAGENT, way->user_agent);
     WAY_SET(easy, CURLOPT_OPENSOCKETFUNCTION, give_socket);
     WAY_SET(easy, CURLOPT_OPENSOCKETDATA, r);
-    WAY_SET(easy, CURLOPT_HEADERFUNCTION, count_header);
+    WAY_SET(easy, CURLOPT_HEADERFUNCTION, note_header);
     WAY_SET(easy, CURLOPT_HEADERDATA, r);
     WAY_SET(easy, CURLOPT_WRITEFUNCTION, take_body);
     WAY_SET(easy, CURLOPT_WRITEDATA, r);
@@ -158,6 +165,9 @@ static int conclude(struct reading *r, CURLcode code, const struct pod_page *pag
         return err_set(e, way_err_kind(code), "%s:%u: %s", page->pod, (unsigned int)page->port,
                        *r->reason ? r->reason : curl_easy_strerror(code));
     }
+    if (!r->has_headers)
+        return err_set(e, ERR_UNAVAILABLE, "%s:%u: the answer breaks off", page->pod,
+                       (unsigned int)page->port);
     if (status == 200)
         return 0;
     enum err_kind kind = status == 401 || status == 403 ? ERR_FORBIDDEN

@@ -37,8 +37,14 @@ static bool receive_until(int fd, char *into, size_t room, const char *end)
     return true;
 }
 
+/* What the server still says before its connection breaks. */
+static size_t to_say = SIZE_MAX;
+
 static void say(int fd, const void *p, size_t len)
 {
+    bool breaks = to_say < len;
+    len = breaks ? to_say : len;
+    to_say -= len;
     for (const char *at = p; len;) {
         ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
         if (n <= 0)
@@ -46,6 +52,8 @@ static void say(int fd, const void *p, size_t len)
         at += n;
         len -= (size_t)n;
     }
+    if (breaks)
+        (void)shutdown(fd, SHUT_RDWR);
 }
 
 static void say_text(int fd, const char *text)
@@ -191,7 +199,8 @@ static struct got get_served(struct pod *p, void (*fn)(struct pod *, int), int64
 
 static void serve_in_pieces(struct pod *p, int fd)
 {
-    static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789";
+    static const char answer[] = "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+                                 "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789";
     shake_hands(p, fd);
     open_channels(fd);
     hear_request(p, fd);
@@ -218,6 +227,19 @@ Test(port_forward, a_pods_page_is_read_as_if_one_were_in_the_pod)
     cr_expect_not_null(strstr(p.heard, "Authorization: Bearer narrow\r\n"));
     cr_expect_null(strstr(p.heard, "own"), "our own token stays with the API server");
     cr_expect_eq(p.pongs, 1);
+}
+
+Test(port_forward, wherever_the_connection_breaks_there_is_an_error_and_no_page)
+{
+    int rc = -1;
+    for (size_t at = 0; rc != 0; at++) {
+        struct pod p = {0};
+        to_say = at;
+        auto_got struct got g = get_served(&p, serve_in_pieces, PATIENCE_MS);
+        rc = g.rc;
+        cr_assert(rc == 0 || rc == -ERR_UNAVAILABLE, "%zu: %s", at, err_msg(&g.e));
+        cr_assert(rc != 0 || strcmp(g.page, "0123456789") == 0, "%zu", at);
+    }
 }
 
 static void refuse_port(struct pod *p, int fd)
