@@ -18,6 +18,7 @@
  * server's. libcurl keeps an answer's headers, and reads interim ones without end. */
 #define MAX_HEADER_BYTES (128UL << 10)
 #define MAX_HEADER_LINES 1000
+
 struct transport {
     struct way way;
     struct sessions *sessions;
@@ -173,7 +174,7 @@ static void set_headers(struct call *c, const struct transport *t)
     auto_free char *bearer = c->x->token ? xasprintf("Bearer %s", c->x->token) : NULL;
     add_header(c, "Accept", "application/json");
     add_header(c, "Authorization", bearer);
-    add_header(c, "Host", t->way.host_header);
+    add_header(c, "Host", t->way.connect_to ? t->way.authority : NULL);
     add_header(c, "Content-Type", c->x->content_type);
     c->headers = curl_slist_append(c->headers, "Expect:");
     if (bearer)

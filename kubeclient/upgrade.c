@@ -172,40 +172,17 @@ static char *new_key(void)
     return base64_encode(bytes, sizeof(bytes));
 }
 
-/* The name and port that the URL has, and the prefix of its path. */
-struct place {
-    char *authority, *prefix;
-};
-
-static void place_done(struct place *p)
-{
-    free(p->authority);
-    free(p->prefix);
-}
-
-AUTO_DEFINE(place, struct place, place_done)
-#define auto_place AUTO(place)
-
-static struct place place_of(const struct way *w)
-{
-    const char *sep = strstr(w->url_base, "://");
-    const char *begin = sep ? sep + 3 : w->url_base;
-    size_t len = strcspn(begin, "/");
-    return (struct place){w->host_header ? xstrdup(w->host_header) : xstrndup(begin, len),
-                          xstrdup(begin + len)};
-}
-
 static int ask(struct upgrade *u, struct scope *s, const char *path, const char *protocol,
                const char *key, struct err *e)
 {
-    auto_place struct place at = place_of(u->way);
+    const struct way *w = u->way;
     auto_free char *bearer =
         u->token ? xasprintf("Authorization: Bearer %s\r\n", u->token) : xstrdup("");
     auto_free char *text =
         xasprintf("GET %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\n%s"
                   "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
                   "Sec-WebSocket-Key: %s\r\nSec-WebSocket-Protocol: %s\r\n\r\n",
-                  at.prefix, path, at.authority, u->way->user_agent, bearer, key, protocol);
+                  w->path_prefix, path, w->authority, w->user_agent, bearer, key, protocol);
     int rc = send_all(u, s, text, e);
     explicit_bzero(bearer, strlen(bearer));
     explicit_bzero(text, strlen(text));

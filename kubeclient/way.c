@@ -103,7 +103,6 @@ struct curl_slist *way_connect_to(const struct way *w)
     return w->connect_to ? curl_slist_append(NULL, w->connect_to) : NULL;
 }
 
-/* Makes the server's text printable UTF-8: control characters could move a terminal's cursor. */
 void way_clean_words(char *text)
 {
     for (; *text; text++)
@@ -171,19 +170,20 @@ static char *with_port(const char *authority, bool https)
 static void set_server(struct way *w)
 {
     const char *server = w->config->server;
-    size_t begin = authority_begin(server);
-    auto_free char *authority = xstrndup(server + begin, strcspn(server + begin, "/"));
-    w->loopback = is_loopback(authority);
+    const char *authority = server + authority_begin(server);
+    const char *path = authority + strcspn(authority, "/");
+    w->authority = xstrndup(authority, (size_t)(path - authority));
+    w->path_prefix = xstrdup(path);
+    w->loopback = is_loopback(w->authority);
     if (!w->config->tls_server_name) {
         w->url_base = xstrdup(server);
         return;
     }
-    auto_free char *real = with_port(authority, !strncmp(server, "https:", 6));
+    auto_free char *real = with_port(w->authority, !strncmp(server, "https:", 6));
     const char *port = strrchr(real, ':');
-    w->url_base = xasprintf("%.*s%s%s%s", (int)begin, server, w->config->tls_server_name, port,
-                            server + begin + strlen(authority));
+    w->url_base = xasprintf("%.*s%s%s%s", (int)(authority - server), server,
+                            w->config->tls_server_name, port, path);
     w->connect_to = xasprintf("%s%s:%s", w->config->tls_server_name, port, real);
-    w->host_header = xstrdup(authority);
 }
 
 static void start_libcurl(void)
@@ -218,7 +218,8 @@ void way_done(struct way *w)
     (void)credentials_free(w->credentials);
     free(w->user_agent);
     free(w->url_base);
+    free(w->authority);
+    free(w->path_prefix);
     free(w->connect_to);
-    free(w->host_header);
     *w = (struct way){0};
 }

@@ -10,16 +10,17 @@
 #include "kubeclient/credentials.h"
 
 /*
- * The way to the API server: its address, what is trusted there, and who we are, as options of libcurl. All that connects to it
- * uses it. Constant once made; any thread.
+ * The way to the API server: its address, what is trusted there, and who we are, as options of
+ * libcurl. All that connects to it uses it. Constant once made; any thread.
  */
 struct way {
     const struct kc_config *config; /* borrowed */
     struct credentials *credentials;
     char *user_agent;
-    char *url_base;    /* prefix of all paths */
+    char *url_base;  /* all URLs begin with it: with the tls-server-name, if there is one */
+    char *authority; /* the server's host and port as the kubeconfig has them: the Host header's */
+    char *path_prefix; /* "": none */
     char *connect_to;  /* "name:port:host:port" with a tls-server-name, else NULL */
-    char *host_header; /* likewise */
     bool loopback;
 };
 
