@@ -82,18 +82,24 @@ static int listen_for_libcurl(struct reading *r, struct err *e)
 
 /* Gives the port-forward libcurl's connection, once it is there. Everybody on this machine can
  * connect to the listener: others are sent away. */
-static void admit(struct reading *r)
+static int admit(struct reading *r, struct err *e)
 {
     struct sockaddr_in who;
     socklen_t len = sizeof(who);
-    auto_fd int fd = r->listener < 0 ? -1
-                                     : accept4(r->listener, (struct sockaddr *)&who, &len,
-                                               SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 || who.sin_port != r->from || who.sin_addr.s_addr != htonl(INADDR_LOOPBACK))
-        return;
+    if (r->listener < 0)
+        return 0;
+    auto_fd int fd =
+        accept4(r->listener, (struct sockaddr *)&who, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED))
+        return 0;
+    if (fd < 0)
+        return err_set_errno(e, errno, "accepting a connection at 127.0.0.1");
+    if (who.sin_port != r->from || who.sin_addr.s_addr != htonl(INADDR_LOOPBACK))
+        return 0;
     port_forward_attach(r->forward, TAKE_FD(fd));
     (void)close(r->listener);
     r->listener = -1;
+    return 0;
 }
 
 /* --- The request --- */
@@ -208,7 +214,7 @@ static int converse(struct reading *r, struct scope *s, CURLcode *ret, struct er
             return 0;
         }
         TRY(scope_check(s, e));
-        admit(r);
+        TRY(admit(r, e));
         int more = port_forward_move(r->forward, e);
         TRY(more);
         if (!more)

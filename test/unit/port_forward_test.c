@@ -4,6 +4,7 @@
 #include <openssl/evp.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -171,6 +172,20 @@ static void got_done(struct got *g)
 AUTO_DEFINE(got, struct got, got_done)
 #define auto_got AUTO(got)
 
+/* Leaves this process so many descriptors more. */
+static void leave_descriptors(size_t n)
+{
+    int next = dup(0);
+    struct rlimit most;
+    (void)getrlimit(RLIMIT_NOFILE, &most);
+    most.rlim_cur = n < most.rlim_max - (rlim_t)next ? (rlim_t)next + n : most.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &most);
+    (void)close(next);
+}
+
+/* For the reading of a page. */
+static size_t descriptors = SIZE_MAX;
+
 static struct got get_from(const char *url, int64_t ms, const char *token)
 {
     static char own[] = "own";
@@ -180,7 +195,9 @@ static struct got get_from(const char *url, int64_t ms, const char *token)
     struct kc_config config = {.server = (char *)(uintptr_t)url, .token = own};
     const struct pod_page page = {"ns", "agent-1", 8080, "/metrics", .token = token};
     cr_assert_eq(kc_http_new(&config, NULL, &kc, &g.e), 0, "%s", err_msg(&g.e));
+    leave_descriptors(descriptors);
     g.rc = pod_page_get(kc_http_way(kc), s, &page, &g.page, &g.e);
+    leave_descriptors(SIZE_MAX);
     return g;
 }
 
@@ -239,6 +256,18 @@ Test(port_forward, wherever_the_connection_breaks_there_is_an_error_and_no_page)
         rc = g.rc;
         cr_assert(rc == 0 || rc == -ERR_UNAVAILABLE, "%zu: %s", at, err_msg(&g.e));
         cr_assert(rc != 0 || strcmp(g.page, "0123456789") == 0, "%zu", at);
+    }
+}
+
+Test(port_forward, without_enough_descriptors_there_is_an_error_at_once)
+{
+    int rc = -1;
+    for (descriptors = 0; rc != 0; descriptors++) {
+        struct pod p = {0};
+        auto_got struct got g = get_served(&p, serve_in_pieces, 1000);
+        rc = g.rc;
+        bool accepted = *p.asked; /* the server is in this process, and lacks them, too */
+        cr_expect(!accepted || rc != -ERR_TIMEOUT, "%zu: %s", descriptors, err_msg(&g.e));
     }
 }
 
