@@ -184,35 +184,16 @@ static int conclude(struct reading *r, CURLcode code, const struct pod_page *pag
 
 static void await(struct reading *r, struct scope *s)
 {
-    struct pollfd fds[PORT_FORWARD_FDS];
-    struct curl_waitfd extra[2 + PORT_FORWARD_FDS] = {
-        {.fd = scope_cancel_fd(s), .events = CURL_WAIT_POLLIN}};
-    unsigned int n = 1;
-    if (r->listener >= 0)
-        extra[n++] = (struct curl_waitfd){.fd = r->listener, .events = CURL_WAIT_POLLIN};
-    port_forward_poll(r->forward, fds);
-    for (size_t i = 0; i < PORT_FORWARD_FDS; i++) {
-        short in = fds[i].events & POLLIN ? CURL_WAIT_POLLIN : 0;
-        short out = fds[i].events & POLLOUT ? CURL_WAIT_POLLOUT : 0;
-        if (fds[i].fd >= 0)
-            extra[n++] = (struct curl_waitfd){.fd = fds[i].fd, .events = (short)(in | out)};
-    }
-    int wait = scope_poll_ms(s);
-    (void)curl_multi_poll(r->multi, extra, n, wait < 0 ? 3600 * 1000 : wait, NULL);
+    struct pollfd fds[1 + PORT_FORWARD_FDS] = {{.fd = r->listener, .events = POLLIN}};
+    port_forward_poll(r->forward, fds + 1);
+    way_await(r->multi, s, fds, ARRAY_LEN(fds));
 }
 
 /* libcurl speaks to a socket of this process, and the port-forward moves what it says. */
 static int converse(struct reading *r, struct scope *s, CURLcode *ret, struct err *e)
 {
-    for (;;) {
-        int running = 0, left = 0;
-        if (curl_multi_perform(r->multi, &running) != CURLM_OK)
-            return err_set(e, ERR_UNAVAILABLE, "libcurl gave up");
-        const CURLMsg *msg = curl_multi_info_read(r->multi, &left);
-        if (msg) {
-            *ret = msg->data.result;
-            return 0;
-        }
+    int ended;
+    while ((ended = way_drive(r->multi, ret, e)) == 0) {
         TRY(scope_check(s, e));
         TRY(admit(r, e));
         int more = port_forward_move(r->forward, e);
@@ -220,6 +201,7 @@ static int converse(struct reading *r, struct scope *s, CURLcode *ret, struct er
         if (!more)
             await(r, s);
     }
+    return ended < 0 ? ended : 0;
 }
 
 int pod_page_get(const struct way *way, struct scope *s, const struct pod_page *page, char **ret,

@@ -62,23 +62,18 @@ static void set_up(struct upgrade *u)
 /* The handle stays in multi, which owns the connection. */
 static int connect_it(struct upgrade *u, struct scope *s, struct err *e)
 {
+    int ended;
+    CURLcode code = CURLE_OK;
     set_up(u);
     (void)curl_multi_add_handle(u->multi, u->easy);
-    for (;;) {
-        int running = 0, left = 0;
-        if (curl_multi_perform(u->multi, &running) != CURLM_OK)
-            return err_set(e, ERR_UNAVAILABLE, "libcurl gave up");
-        const CURLMsg *msg = curl_multi_info_read(u->multi, &left);
-        if (msg && msg->data.result != CURLE_OK)
-            return lost(u, msg->data.result, e);
-        if (msg)
-            break;
+    while ((ended = way_drive(u->multi, &code, e)) == 0) {
         TRY(scope_check(s, e));
-        struct curl_waitfd cancel = {.fd = scope_cancel_fd(s), .events = CURL_WAIT_POLLIN};
-        int wait = scope_poll_ms(s);
-        (void)curl_multi_poll(u->multi, &cancel, 1, wait < 0 ? 3600 * 1000 : wait, NULL);
+        way_await(u->multi, s, /* fds= */ NULL, 0);
     }
-    CURLcode code = curl_easy_getinfo(u->easy, CURLINFO_ACTIVESOCKET, &u->fd);
+    TRY(ended);
+    if (code != CURLE_OK)
+        return lost(u, code, e);
+    code = curl_easy_getinfo(u->easy, CURLINFO_ACTIVESOCKET, &u->fd);
     return code == CURLE_OK && u->fd != CURL_SOCKET_BAD ? 0 : lost(u, CURLE_RECV_ERROR, e);
 }
 

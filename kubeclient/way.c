@@ -14,6 +14,9 @@
 
 #define CONNECT_TIMEOUT_MS 30000L
 
+/* For a scope without a deadline: libcurl knows no wait without end. */
+#define MAX_WAIT_MS (3600 * 1000)
+
 /* Together at most 35 s until a vanished peer is noticed; see http.h. */
 #define KEEPALIVE_IDLE_S     20
 #define KEEPALIVE_INTERVAL_S 5
@@ -102,6 +105,37 @@ struct curl_slist *way_connect_to(const struct way *w)
 {
     return w->connect_to ? curl_slist_append(NULL, w->connect_to) : NULL;
 }
+
+/* ---- driving libcurl ---- */
+
+int way_drive(CURLM *multi, CURLcode *ret, struct err *e)
+{
+    int running = 0, left = 0;
+    if (curl_multi_perform(multi, &running) != CURLM_OK)
+        return err_set(e, ERR_UNAVAILABLE, "libcurl gave up");
+    const CURLMsg *msg = curl_multi_info_read(multi, &left);
+    if (!msg)
+        return 0;
+    *ret = msg->data.result;
+    return 1;
+}
+
+void way_await(CURLM *multi, struct scope *s, const struct pollfd *fds, size_t n)
+{
+    struct curl_waitfd all[1 + WAY_FDS] = {{.fd = scope_cancel_fd(s), .events = CURL_WAIT_POLLIN}};
+    unsigned int count = 1;
+    assert(n <= WAY_FDS);
+    for (size_t i = 0; i < n; i++) {
+        short in = fds[i].events & POLLIN ? CURL_WAIT_POLLIN : 0;
+        short out = fds[i].events & POLLOUT ? CURL_WAIT_POLLOUT : 0;
+        if (fds[i].fd >= 0)
+            all[count++] = (struct curl_waitfd){.fd = fds[i].fd, .events = (short)(in | out)};
+    }
+    int wait = scope_poll_ms(s);
+    (void)curl_multi_poll(multi, all, count, wait < 0 ? MAX_WAIT_MS : wait, NULL);
+}
+
+/* ---- what went wrong ---- */
 
 void way_clean_words(char *text)
 {
