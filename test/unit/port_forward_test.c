@@ -186,19 +186,25 @@ static void leave_descriptors(size_t n)
 /* For the reading of a page. */
 static size_t descriptors = SIZE_MAX;
 
-static struct got get_from(const char *url, int64_t ms, const char *token)
+static struct got get_by(const struct kc_config *config, int64_t ms, const char *token)
 {
-    static char own[] = "own";
     struct got g = {0};
     auto_scope struct scope *s = scope_new(NULL, ms);
     auto_kc struct kc *kc = NULL;
-    struct kc_config config = {.server = (char *)(uintptr_t)url, .token = own};
     const struct pod_page page = {"ns", "agent-1", 8080, "/metrics", .token = token};
-    cr_assert_eq(kc_http_new(&config, NULL, &kc, &g.e), 0, "%s", err_msg(&g.e));
+    cr_assert_eq(kc_http_new(config, NULL, &kc, &g.e), 0, "%s", err_msg(&g.e));
     leave_descriptors(descriptors);
     g.rc = pod_page_get(kc_http_way(kc), s, &page, &g.page, &g.e);
     leave_descriptors(SIZE_MAX);
     return g;
+}
+
+static char own[] = "own";
+
+static struct got get_from(const char *url, int64_t ms, const char *token)
+{
+    const struct kc_config config = {.server = (char *)(uintptr_t)url, .token = own};
+    return get_by(&config, ms, token);
 }
 
 static struct got get_served(struct pod *p, void (*fn)(struct pod *, int), int64_t ms)
@@ -239,11 +245,47 @@ Test(port_forward, a_pods_page_is_read_as_if_one_were_in_the_pod)
                          "HTTP/1.1\r\n",
                          70),
                  0, "%s", p.asked);
+    auto_free char *host = xasprintf("\r\nHost: 127.0.0.1:%u\r\n", (unsigned int)p.port);
+    cr_expect_not_null(strstr(p.asked, host));
     cr_expect_not_null(strstr(p.asked, "Authorization: Bearer own\r\n"));
     cr_expect_eq(strncmp(p.heard, "GET /metrics HTTP/1.1\r\n", 23), 0, "%s", p.heard);
     cr_expect_not_null(strstr(p.heard, "Authorization: Bearer narrow\r\n"));
     cr_expect_null(strstr(p.heard, "own"), "our own token stays with the API server");
     cr_expect_eq(p.pongs, 1);
+}
+
+/* A proxy, and the API server behind it. */
+static void serve_behind_a_proxy(struct pod *p, int fd)
+{
+    auto_free char *connect = xstrdup(p->asked);
+    say_text(fd, "HTTP/1.1 200 Connection established\r\n\r\n");
+    memset(p->asked, 0, sizeof(p->asked));
+    if (receive_until(fd, p->asked, sizeof(p->asked), "\r\n\r\n"))
+        serve_in_pieces(p, fd);
+    cr_expect_eq(strncmp(connect, "CONNECT 192.0.2.1:6443 HTTP/1.1\r\n", 33), 0, "%s", connect);
+    cr_expect_null(strstr(connect, "own"), "%s", connect);
+}
+
+Test(port_forward, the_kubeconfigs_proxy_and_tls_server_name_hold)
+{
+    struct pod p = {0}, q = {0};
+    pod_start(&p, serve_behind_a_proxy);
+    auto_free char *proxy = xasprintf("http://127.0.0.1:%u", (unsigned int)p.port);
+    static char far[] = "http://192.0.2.1:6443", name[] = "kubernetes";
+    const struct kc_config by_proxy = {.server = far, .token = own, .proxy_url = proxy};
+    auto_got struct got g = get_by(&by_proxy, PATIENCE_MS, NULL);
+    pod_end(&p);
+    cr_expect_eq(g.rc, 0, "%s", err_msg(&g.e));
+    cr_expect_not_null(strstr(p.asked, "\r\nHost: 192.0.2.1:6443\r\n"), "%s", p.asked);
+
+    pod_start(&q, serve_in_pieces);
+    auto_free char *near = xasprintf("http://127.0.0.1:%u", (unsigned int)q.port);
+    auto_free char *host = xasprintf("\r\nHost: %s\r\n", near + strlen("http://"));
+    const struct kc_config by_name = {.server = near, .token = own, .tls_server_name = name};
+    auto_got struct got h = get_by(&by_name, PATIENCE_MS, NULL);
+    pod_end(&q);
+    cr_expect_eq(h.rc, 0, "%s", err_msg(&h.e));
+    cr_expect_not_null(strstr(q.asked, host), "%s", q.asked);
 }
 
 Test(port_forward, wherever_the_connection_breaks_there_is_an_error_and_no_page)
