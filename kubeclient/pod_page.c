@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@ struct reading {
     in_port_t from;
     struct sb body;
     size_t header_bytes;
+    bool has_headers; /* the answer's, to the blank line at their end */
     char reason[CURL_ERROR_SIZE];
 };
 
@@ -80,29 +82,40 @@ static int listen_for_libcurl(struct reading *r, struct err *e)
 
 /* Gives the port-forward libcurl's connection, once it is there. Everybody on this machine can
  * connect to the listener: others are sent away. */
-static void admit(struct reading *r)
+static int admit(struct reading *r, struct err *e)
 {
     struct sockaddr_in who;
     socklen_t len = sizeof(who);
-    auto_fd int fd = r->listener < 0 ? -1
-                                     : accept4(r->listener, (struct sockaddr *)&who, &len,
-                                               SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 || who.sin_port != r->from || who.sin_addr.s_addr != htonl(INADDR_LOOPBACK))
-        return;
+    if (r->listener < 0)
+        return 0;
+    auto_fd int fd =
+        accept4(r->listener, (struct sockaddr *)&who, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED))
+        return 0;
+    if (fd < 0)
+        return err_set_errno(e, errno, "accepting a connection at 127.0.0.1");
+    if (who.sin_port != r->from || who.sin_addr.s_addr != htonl(INADDR_LOOPBACK))
+        return 0;
     port_forward_attach(r->forward, TAKE_FD(fd));
     (void)close(r->listener);
     r->listener = -1;
+    return 0;
 }
 
 /* --- The request --- */
 
-/* libcurl keeps the headers, and reads them without end. */
-static size_t count_header(char *line, size_t size, size_t count, void *arg)
+/* libcurl keeps the headers, and reads them without end; an answer that breaks off within them is
+ * one without a body to it. */
+static size_t note_header(char *line, size_t size, size_t count, void *arg)
 {
     struct reading *r = arg;
-    (void)line;
-    r->header_bytes += size * count;
-    return r->header_bytes <= MAX_HEADER_BYTES ? size * count : 0;
+    size_t len = size * count;
+    if (len >= 5 && memcmp(line, "HTTP/", 5) == 0)
+        r->has_headers = false;
+    else if (len && (*line == '\r' || *line == '\n'))
+        r->has_headers = true;
+    r->header_bytes += len;
+    return r->header_bytes <= MAX_HEADER_BYTES ? len : 0;
 }
 
 static size_t take_body(char *data, size_t size, size_t count, void *arg)
@@ -137,7 +150,7 @@ static void set_up(struct reading *r, const struct way *way, const struct pod_pa
     WAY_SET(easy, CURLOPT_USERAGENT, way->user_agent);
     WAY_SET(easy, CURLOPT_OPENSOCKETFUNCTION, give_socket);
     WAY_SET(easy, CURLOPT_OPENSOCKETDATA, r);
-    WAY_SET(easy, CURLOPT_HEADERFUNCTION, count_header);
+    WAY_SET(easy, CURLOPT_HEADERFUNCTION, note_header);
     WAY_SET(easy, CURLOPT_HEADERDATA, r);
     WAY_SET(easy, CURLOPT_WRITEFUNCTION, take_body);
     WAY_SET(easy, CURLOPT_WRITEDATA, r);
@@ -158,6 +171,9 @@ static int conclude(struct reading *r, CURLcode code, const struct pod_page *pag
         return err_set(e, way_err_kind(code), "%s:%u: %s", page->pod, (unsigned int)page->port,
                        *r->reason ? r->reason : curl_easy_strerror(code));
     }
+    if (!r->has_headers)
+        return err_set(e, ERR_UNAVAILABLE, "%s:%u: the answer breaks off", page->pod,
+                       (unsigned int)page->port);
     if (status == 200)
         return 0;
     enum err_kind kind = status == 401 || status == 403 ? ERR_FORBIDDEN
@@ -168,40 +184,24 @@ static int conclude(struct reading *r, CURLcode code, const struct pod_page *pag
 
 static void await(struct reading *r, struct scope *s)
 {
-    struct pollfd fds[PORT_FORWARD_FDS];
-    struct curl_waitfd extra[2 + PORT_FORWARD_FDS] = {
-        {.fd = scope_cancel_fd(s), .events = CURL_WAIT_POLLIN}};
-    unsigned int n = 1;
-    if (r->listener >= 0)
-        extra[n++] = (struct curl_waitfd){.fd = r->listener, .events = CURL_WAIT_POLLIN};
-    port_forward_poll(r->forward, fds);
-    for (size_t i = 0; i < PORT_FORWARD_FDS; i++) {
-        short in = fds[i].events & POLLIN ? CURL_WAIT_POLLIN : 0;
-        short out = fds[i].events & POLLOUT ? CURL_WAIT_POLLOUT : 0;
-        if (fds[i].fd >= 0)
-            extra[n++] = (struct curl_waitfd){.fd = fds[i].fd, .events = (short)(in | out)};
-    }
-    int wait = scope_poll_ms(s);
-    (void)curl_multi_poll(r->multi, extra, n, wait < 0 ? 3600 * 1000 : wait, NULL);
+    struct pollfd fds[1 + PORT_FORWARD_FDS] = {{.fd = r->listener, .events = POLLIN}};
+    port_forward_poll(r->forward, fds + 1);
+    way_await(r->multi, s, fds, ARRAY_LEN(fds));
 }
 
 /* libcurl speaks to a socket of this process, and the port-forward moves what it says. */
 static int converse(struct reading *r, struct scope *s, CURLcode *ret, struct err *e)
 {
-    for (;;) {
-        int running = 0, left = 0;
-        if (curl_multi_perform(r->multi, &running) != CURLM_OK)
-            return err_set(e, ERR_UNAVAILABLE, "libcurl gave up");
-        const CURLMsg *msg = curl_multi_info_read(r->multi, &left);
-        if (msg) {
-            *ret = msg->data.result;
-            return 0;
-        }
+    int ended;
+    while ((ended = way_drive(r->multi, ret, e)) == 0) {
         TRY(scope_check(s, e));
-        admit(r);
-        TRY(port_forward_move(r->forward, e));
-        await(r, s);
+        TRY(admit(r, e));
+        int more = port_forward_move(r->forward, e);
+        TRY(more);
+        if (!more)
+            await(r, s);
     }
+    return ended < 0 ? ended : 0;
 }
 
 int pod_page_get(const struct way *way, struct scope *s, const struct pod_page *page, char **ret,

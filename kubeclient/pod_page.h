@@ -23,6 +23,7 @@ struct pod_page {
 };
 
 /* Reads it, whatever it holds. way is borrowed. Caller frees *ret. ERR_FORBIDDEN, ERR_NOT_FOUND and
- * the others of a call: of the API server, http_status is set; of the pod, it is not. ERR_TOO_LARGE. */
+ * the others of a call: of the API server, http_status is set; of the pod, it is not. ERR_TOO_LARGE:
+ * the page, or what comes before it. */
 int pod_page_get(const struct way *way, struct scope *s, const struct pod_page *page, char **ret,
                  struct err *e) MUST_CHECK;

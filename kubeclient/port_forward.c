@@ -18,6 +18,8 @@
 
 /* A piece that is read at once, and what waits at most before nothing more is read. */
 enum { PIECE_BYTES = 16384, MAX_WAITING_BYTES = 262144, PORT_BYTES = 2 };
+/* Of the error's text, as much as a person reads. */
+enum { MAX_WORDS_BYTES = 1024 };
 enum channel { DATA, ERROR, CHANNELS };
 
 static const struct kc_resource pods = {"", "v1", "pods", "Pod", true};
@@ -32,11 +34,17 @@ struct port_forward {
     bool user_ended;
 };
 
+static bool receives(const struct port_forward *p)
+{
+    return !p->server_ended && p->to_user.len < MAX_WAITING_BYTES;
+}
+
 /* --- From the server --- */
 
 static int take_error(const struct ws_message *m, struct err *e)
 {
-    auto_free char *words = xstrndup((const char *)m->data + 1, m->len - 1);
+    size_t len = m->len - 1 < MAX_WORDS_BYTES ? m->len - 1 : MAX_WORDS_BYTES;
+    auto_free char *words = xstrndup((const char *)m->data + 1, len);
     words[strcspn(words, "\r\n")] = '\0';
     way_clean_words(words);
     return err_set(e, ERR_UNAVAILABLE, "%s", words);
@@ -97,26 +105,25 @@ static int take_messages(struct port_forward *p, struct err *e)
     return rc;
 }
 
-/* Until nothing more is there: libcurl may have decrypted what poll does not see. An end without a
- * close frame is the server's, too: kubelets end so. */
+/* One piece, so that a peer who never pauses holds nobody. 1: there may be more, which poll does not
+ * see where libcurl has decrypted it. An end without a close frame is the server's, too: kubelets
+ * end so. */
 static int receive(struct port_forward *p, struct err *e)
 {
-    while (!p->server_ended && p->to_user.len < MAX_WAITING_BYTES) {
-        char piece[PIECE_BYTES];
-        size_t len = 0;
-        int rc = upgrade_recv(p->upgrade, piece, sizeof(piece), &len, e);
-        if (rc < 0) {
-            if (!p->opened[DATA])
-                return rc;
-            err_clear(e);
-            p->server_ended = true;
-        }
-        if (len == 0)
-            return 0;
-        ws_reader_feed(&p->reader, piece, len);
-        TRY(take_messages(p, e));
+    char piece[PIECE_BYTES];
+    size_t len = 0;
+    if (!receives(p))
+        return 0;
+    int rc = upgrade_recv(p->upgrade, piece, sizeof(piece), &len, e);
+    if (rc < 0 && !p->opened[DATA])
+        return rc;
+    if (rc < 0) {
+        err_clear(e);
+        p->server_ended = true;
     }
-    return 0;
+    ws_reader_feed(&p->reader, piece, len);
+    TRY(take_messages(p, e));
+    return len > 0;
 }
 
 /* --- To the server --- */
@@ -166,20 +173,21 @@ static void write_user(struct port_forward *p)
 int port_forward_move(struct port_forward *p, struct err *e)
 {
     auto_err struct err why = {0};
-    int rc = receive(p, &why);
     write_user(p);
-    if (rc < 0)
+    int more = receive(p, &why);
+    write_user(p);
+    if (more < 0)
         return err_move(e, &why);
     while (read_user(p))
         TRY(send_frames(p, e));
-    return send_frames(p, e);
+    TRY(send_frames(p, e));
+    return more;
 }
 
 void port_forward_poll(const struct port_forward *p, struct pollfd ret[PORT_FORWARD_FDS])
 {
-    bool receives = !p->server_ended && p->to_user.len < MAX_WAITING_BYTES;
     bool reads = !p->user_ended && p->to_server.len < MAX_WAITING_BYTES;
-    short server = (short)((receives ? POLLIN : 0) | (p->to_server.len ? POLLOUT : 0));
+    short server = (short)((receives(p) ? POLLIN : 0) | (p->to_server.len ? POLLOUT : 0));
     short user = (short)((reads ? POLLIN : 0) | (p->to_user.len ? POLLOUT : 0));
     ret[0] = (struct pollfd){.fd = server ? upgrade_fd(p->upgrade) : -1, .events = server};
     ret[1] = (struct pollfd){.fd = user ? p->fd : -1, .events = user};

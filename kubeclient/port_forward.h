@@ -29,12 +29,14 @@ int port_forward_new(const struct way *way, struct scope *s, const char *ns, con
 /* The user's stream socket, of which the port is the other end from now on; p closes it. Once. */
 void port_forward_attach(struct port_forward *p, int fd);
 
-/* Moves what there is, both ways, without waiting; what comes before a user keeps. ERR_UNAVAILABLE: the pod or its kubelet says why
- * it cannot be reached, or the connection broke. The end of what the pod sends is no error. */
+/* Moves some of what there is, both ways, without waiting; what comes before a user keeps. 1: there
+ * is more to move at once; 0: port_forward_poll tells what to wait for. ERR_UNAVAILABLE: the pod or
+ * its kubelet says why it cannot be reached, or the connection broke. The end of what the pod sends
+ * is no error. */
 int port_forward_move(struct port_forward *p, struct err *e) MUST_CHECK;
 
 enum { PORT_FORWARD_FDS = 2 };
-/* What to wait for before the next move. */
+/* What to wait for before the next move, after one that returned 0. */
 void port_forward_poll(const struct port_forward *p, struct pollfd ret[PORT_FORWARD_FDS]);
 
 /* NULL allowed; returns NULL. */

@@ -18,6 +18,7 @@
  * server's. libcurl keeps an answer's headers, and reads interim ones without end. */
 #define MAX_HEADER_BYTES (128UL << 10)
 #define MAX_HEADER_LINES 1000
+
 struct transport {
     struct way way;
     struct sessions *sessions;
@@ -173,7 +174,7 @@ static void set_headers(struct call *c, const struct transport *t)
     auto_free char *bearer = c->x->token ? xasprintf("Bearer %s", c->x->token) : NULL;
     add_header(c, "Accept", "application/json");
     add_header(c, "Authorization", bearer);
-    add_header(c, "Host", t->way.host_header);
+    add_header(c, "Host", t->way.connect_to ? t->way.authority : NULL);
     add_header(c, "Content-Type", c->x->content_type);
     c->headers = curl_slist_append(c->headers, "Expect:");
     if (bearer)
@@ -242,39 +243,26 @@ static int conclude(struct call *c, CURLcode code, struct err *e)
     return err_set(e, way_err_kind(code), "%s", *c->reason ? c->reason : curl_easy_strerror(code));
 }
 
-/* True when something was received. */
-static bool go_on(struct call *c, CURLM *multi, CURLMcode *ret)
+static size_t received(const struct call *c)
 {
-    int running = 0;
-    size_t before = c->header_bytes + c->body_bytes;
-    *ret = curl_multi_perform(multi, &running);
-    return c->header_bytes + c->body_bytes != before;
+    return c->header_bytes + c->body_bytes;
 }
 
-/* Drives the transfer until it ends or the scope does. Waits only after a look that found nothing: with
- * HTTP/2 libcurl (7.88) may hold the end of an answer in its buffers, where poll does not see it, when
- * it returns from a look at which it has received something. */
+/* Drives the transfer until it ends or the scope does. Waits only after a look that found nothing:
+ * with HTTP/2 libcurl (7.88) may hold the end of an answer in its buffers, where poll does not see
+ * it, when it returns from a look at which it has received something. */
 static int drive(struct transport *t, struct call *c, CURLM *multi, struct scope *s, CURLcode *ret,
                  struct err *e)
 {
     for (;;) {
-        int left = 0;
-        CURLMcode rc = CURLM_OK;
+        size_t before = received(c);
         sessions_close_unused(t->sessions);
-        bool received = go_on(c, multi, &rc);
-        if (rc != CURLM_OK)
-            return err_set(e, ERR_UNAVAILABLE, "libcurl gave up");
-        const CURLMsg *msg = curl_multi_info_read(multi, &left);
-        if (msg) {
-            *ret = msg->data.result;
-            return 0;
-        }
+        int ended = way_drive(multi, ret, e);
+        if (ended)
+            return ended < 0 ? ended : 0;
         TRY(scope_check(s, e));
-        if (received)
-            continue;
-        struct curl_waitfd cancel = {.fd = scope_cancel_fd(s), .events = CURL_WAIT_POLLIN};
-        int wait = scope_poll_ms(s);
-        (void)curl_multi_poll(multi, &cancel, 1, wait < 0 ? 3600 * 1000 : wait, NULL);
+        if (received(c) == before)
+            way_await(multi, s, /* fds= */ NULL, 0);
     }
 }
 

@@ -62,23 +62,18 @@ static void set_up(struct upgrade *u)
 /* The handle stays in multi, which owns the connection. */
 static int connect_it(struct upgrade *u, struct scope *s, struct err *e)
 {
+    int ended;
+    CURLcode code = CURLE_OK;
     set_up(u);
     (void)curl_multi_add_handle(u->multi, u->easy);
-    for (;;) {
-        int running = 0, left = 0;
-        if (curl_multi_perform(u->multi, &running) != CURLM_OK)
-            return err_set(e, ERR_UNAVAILABLE, "libcurl gave up");
-        const CURLMsg *msg = curl_multi_info_read(u->multi, &left);
-        if (msg && msg->data.result != CURLE_OK)
-            return lost(u, msg->data.result, e);
-        if (msg)
-            break;
+    while ((ended = way_drive(u->multi, &code, e)) == 0) {
         TRY(scope_check(s, e));
-        struct curl_waitfd cancel = {.fd = scope_cancel_fd(s), .events = CURL_WAIT_POLLIN};
-        int wait = scope_poll_ms(s);
-        (void)curl_multi_poll(u->multi, &cancel, 1, wait < 0 ? 3600 * 1000 : wait, NULL);
+        way_await(u->multi, s, /* fds= */ NULL, 0);
     }
-    CURLcode code = curl_easy_getinfo(u->easy, CURLINFO_ACTIVESOCKET, &u->fd);
+    TRY(ended);
+    if (code != CURLE_OK)
+        return lost(u, code, e);
+    code = curl_easy_getinfo(u->easy, CURLINFO_ACTIVESOCKET, &u->fd);
     return code == CURLE_OK && u->fd != CURL_SOCKET_BAD ? 0 : lost(u, CURLE_RECV_ERROR, e);
 }
 
@@ -172,40 +167,17 @@ static char *new_key(void)
     return base64_encode(bytes, sizeof(bytes));
 }
 
-/* The name and port that the URL has, and the prefix of its path. */
-struct place {
-    char *authority, *prefix;
-};
-
-static void place_done(struct place *p)
-{
-    free(p->authority);
-    free(p->prefix);
-}
-
-AUTO_DEFINE(place, struct place, place_done)
-#define auto_place AUTO(place)
-
-static struct place place_of(const struct way *w)
-{
-    const char *sep = strstr(w->url_base, "://");
-    const char *begin = sep ? sep + 3 : w->url_base;
-    size_t len = strcspn(begin, "/");
-    return (struct place){w->host_header ? xstrdup(w->host_header) : xstrndup(begin, len),
-                          xstrdup(begin + len)};
-}
-
 static int ask(struct upgrade *u, struct scope *s, const char *path, const char *protocol,
                const char *key, struct err *e)
 {
-    auto_place struct place at = place_of(u->way);
+    const struct way *w = u->way;
     auto_free char *bearer =
         u->token ? xasprintf("Authorization: Bearer %s\r\n", u->token) : xstrdup("");
     auto_free char *text =
         xasprintf("GET %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\n%s"
                   "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
                   "Sec-WebSocket-Key: %s\r\nSec-WebSocket-Protocol: %s\r\n\r\n",
-                  at.prefix, path, at.authority, u->way->user_agent, bearer, key, protocol);
+                  w->path_prefix, path, w->authority, w->user_agent, bearer, key, protocol);
     int rc = send_all(u, s, text, e);
     explicit_bzero(bearer, strlen(bearer));
     explicit_bzero(text, strlen(text));

@@ -14,6 +14,9 @@
 
 #define CONNECT_TIMEOUT_MS 30000L
 
+/* For a scope without a deadline: libcurl knows no wait without end. */
+#define MAX_WAIT_MS (3600 * 1000)
+
 /* Together at most 35 s until a vanished peer is noticed; see http.h. */
 #define KEEPALIVE_IDLE_S     20
 #define KEEPALIVE_INTERVAL_S 5
@@ -103,7 +106,37 @@ struct curl_slist *way_connect_to(const struct way *w)
     return w->connect_to ? curl_slist_append(NULL, w->connect_to) : NULL;
 }
 
-/* Makes the server's text printable UTF-8: control characters could move a terminal's cursor. */
+/* ---- driving libcurl ---- */
+
+int way_drive(CURLM *multi, CURLcode *ret, struct err *e)
+{
+    int running = 0, left = 0;
+    if (curl_multi_perform(multi, &running) != CURLM_OK)
+        return err_set(e, ERR_UNAVAILABLE, "libcurl gave up");
+    const CURLMsg *msg = curl_multi_info_read(multi, &left);
+    if (!msg)
+        return 0;
+    *ret = msg->data.result;
+    return 1;
+}
+
+void way_await(CURLM *multi, struct scope *s, const struct pollfd *fds, size_t n)
+{
+    struct curl_waitfd all[1 + WAY_FDS] = {{.fd = scope_cancel_fd(s), .events = CURL_WAIT_POLLIN}};
+    unsigned int count = 1;
+    assert(n <= WAY_FDS);
+    for (size_t i = 0; i < n; i++) {
+        short in = fds[i].events & POLLIN ? CURL_WAIT_POLLIN : 0;
+        short out = fds[i].events & POLLOUT ? CURL_WAIT_POLLOUT : 0;
+        if (fds[i].fd >= 0)
+            all[count++] = (struct curl_waitfd){.fd = fds[i].fd, .events = (short)(in | out)};
+    }
+    int wait = scope_poll_ms(s);
+    (void)curl_multi_poll(multi, all, count, wait < 0 ? MAX_WAIT_MS : wait, NULL);
+}
+
+/* ---- what went wrong ---- */
+
 void way_clean_words(char *text)
 {
     for (; *text; text++)
@@ -171,19 +204,20 @@ static char *with_port(const char *authority, bool https)
 static void set_server(struct way *w)
 {
     const char *server = w->config->server;
-    size_t begin = authority_begin(server);
-    auto_free char *authority = xstrndup(server + begin, strcspn(server + begin, "/"));
-    w->loopback = is_loopback(authority);
+    const char *authority = server + authority_begin(server);
+    const char *path = authority + strcspn(authority, "/");
+    w->authority = xstrndup(authority, (size_t)(path - authority));
+    w->path_prefix = xstrdup(path);
+    w->loopback = is_loopback(w->authority);
     if (!w->config->tls_server_name) {
         w->url_base = xstrdup(server);
         return;
     }
-    auto_free char *real = with_port(authority, !strncmp(server, "https:", 6));
+    auto_free char *real = with_port(w->authority, !strncmp(server, "https:", 6));
     const char *port = strrchr(real, ':');
-    w->url_base = xasprintf("%.*s%s%s%s", (int)begin, server, w->config->tls_server_name, port,
-                            server + begin + strlen(authority));
+    w->url_base = xasprintf("%.*s%s%s%s", (int)(authority - server), server,
+                            w->config->tls_server_name, port, path);
     w->connect_to = xasprintf("%s%s:%s", w->config->tls_server_name, port, real);
-    w->host_header = xstrdup(authority);
 }
 
 static void start_libcurl(void)
@@ -218,7 +252,8 @@ void way_done(struct way *w)
     (void)credentials_free(w->credentials);
     free(w->user_agent);
     free(w->url_base);
+    free(w->authority);
+    free(w->path_prefix);
     free(w->connect_to);
-    free(w->host_header);
     *w = (struct way){0};
 }

@@ -283,8 +283,15 @@ int command_top(const struct command *c, const char *ns, const char *node)
     return code == COMMAND_OK ? put : code;
 }
 
+/* For a watch, a round without an answer is a picture, too: the next one may have some. */
+static int picture_of_many(void *arg, char **ret_text, char **ret_version)
+{
+    int code = picture(arg, ret_text, ret_version);
+    return *ret_text ? COMMAND_OK : code;
+}
+
 int command_top_watch(const struct command *c, const char *ns, const char *node)
 {
     struct top t = {c, ns, node};
-    return redraw_each(c, c->top_ms, picture, &t);
+    return redraw_each(c, c->top_ms, picture_of_many, &t);
 }

@@ -98,8 +98,8 @@ static void add_values(const struct top_values *v, const struct screen *s, struc
 
 /* --- Lines --- */
 
-/* Appends a line: a name and its numbers. Names are never cut, as their ends tell pods apart: the numbers of
- * one that is too long stand below it. */
+/* Appends a line: a name and its numbers. Names are never cut, as their ends tell pods apart: the
+ * numbers of one that is too long stand below it. */
 static void add_line(const char *name, enum ink ink, const struct top_values *v,
                      const struct screen *s, struct sb *b)
 {

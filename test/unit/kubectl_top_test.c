@@ -391,6 +391,31 @@ Test(top_command, a_watch_draws_what_is_another_than_before_until_it_is_ended)
     cr_expect_str_eq(a.err, "");
 }
 
+static int serve_after_a_failure(void *arg, struct scope *s, const struct pod_page *at, char **ret,
+                                 struct err *e)
+{
+    static int n;
+    (void)arg;
+    (void)s;
+    (void)at;
+    if (++n == 1)
+        return err_set(e, ERR_TIMEOUT, "too slow");
+    if (n == 3)
+        desk_end();
+    *ret = xstrdup("DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-0\"} 10\n");
+    return 0;
+}
+
+Test(top_command, a_watch_goes_on_after_a_round_in_which_no_agent_answered)
+{
+    desk_agent("a", "n1", ARGUMENTS);
+    auto_desk_answer struct desk_answer a = desk_top_watch(OUTPUT_TEXT, serve_after_a_failure);
+    cr_expect_eq(a.code, COMMAND_OK, "%s", a.err);
+    const char *first = strstr(a.out, "n1  too slow\n\nNODE");
+    cr_assert_not_null(first, "%s", a.out);
+    cr_expect_not_null(strstr(first, "10 %\n"), "%s", a.out);
+}
+
 /* --- The agents' pods --- */
 
 static bool read_pod(const char *text, struct agent_pod *ret)
