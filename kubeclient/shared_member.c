@@ -119,7 +119,7 @@ static bool parse_around(const struct shared_member *m, const struct shared_text
 int shared_member_parse(struct shared_member *m, const char *text, size_t len, size_t max_bytes,
                         json_t **ret, struct err *e)
 {
-    size_t list_len;
+    size_t list_len = 0;
     const char *list = m->path && len <= max_bytes ? find_list(m, text, len, &list_len) : NULL;
     const struct shared_text *seen = list ? find_seen(m, list, list_len) : NULL;
     if (seen && parse_around(m, seen, text, len, list, ret))

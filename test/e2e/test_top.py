@@ -77,4 +77,4 @@ def test_the_role_is_enough_and_nothing_less(pods, installed, watcher):
 def test_an_agent_that_is_gone_is_told(pods, installed, watcher):
     installed.sh("kubectl -n cleave-node create rolebinding top --role=cleave-top --serviceaccount=default:watcher")
     said = installed.sh(f"kubectl cleave top n7 --kubeconfig {watcher} 2>&1 || [ $? = 1 ]")
-    assert said == "error: no agent is ready on node n7 in the namespace cleave-node (-n names another)\n"
+    assert said == "error: no agent runs as a pod on node n7 in the namespace cleave-node (-n names another)\n"

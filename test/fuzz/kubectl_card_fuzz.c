@@ -221,6 +221,9 @@ static void show(struct device_card *card, const struct mig_table *t)
     st.n_devices = 0;
 }
 
+/* Questions to the planner for one input. */
+enum { PLANS = 1000 };
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     struct bytes b = {data, len};
@@ -238,8 +241,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     take_want(&b, &t, &wants, &want);
     show(&card, cuts ? &t : NULL);
     plan(&card, cuts ? &t : NULL, &want);
-    const char *asked = take(&b) % 3 ? wants.profiles[0].profile : NULL;
-    if (layout_fix_find(&card, cuts ? &t : NULL, asked, 1 + take(&b) % 3, &fix))
+    struct fix_effort effort = FIX_EFFORT(PLANS);
+    bool wants_parts = take(&b) % 3 && cuts && wants.profiles[0].profile;
+    unsigned more = 1 + take(&b) % 3;
+    if (wants_parts
+            ? layout_fix_partitions(&card, &t, wants.profiles[0].profile, more, &effort, &fix)
+            : layout_fix_want(&card, cuts ? &t : NULL, &want, "native", &fix))
         layout_fix_done(&fix);
     return 0;
 }
