@@ -84,13 +84,9 @@ static bool try_keeping(struct attempt *a, uint32_t mask)
     unsigned lost = count_kind(a, all_mask(&a->card->state)) - count_kind(a, mask);
     a->wants = (struct mig_wants){.n = 1, .items = {a->kind}};
     a->wants.items[0].count += lost;
-    if (a->effort->plans == 0) {
-        a->effort->cut = true;
+    if (a->undecided || !keep(a->card, mask, &a->wants) ||
+        !fix_effort_spend(a->effort, /* plans= */ 1))
         return false;
-    }
-    if (a->undecided || !keep(a->card, mask, &a->wants))
-        return false;
-    a->effort->plans--;
     mig_plan(&a->card->mig, &a->card->state, &a->wants, &a->plan);
     a->undecided = a->plan.undecided;
     a->effort->cut |= a->undecided;
@@ -261,7 +257,16 @@ void layout_fix_done(struct layout_fix *f)
     *f = (struct layout_fix){0};
 }
 
-/* --- Prices --- */
+/* --- Prices and efforts --- */
+
+bool fix_effort_spend(struct fix_effort *effort, size_t plans)
+{
+    effort->cut |= effort->plans < plans;
+    if (effort->plans < plans)
+        return false;
+    effort->plans -= (unsigned)plans;
+    return true;
+}
 
 bool fix_cost_is_less(const struct fix_cost *a, const struct fix_cost *b)
 {

@@ -25,6 +25,9 @@ struct fix_effort {
     struct fix_cost most; /* what does not cost less is not looked for */
 };
 #define FIX_EFFORT(n) ((struct fix_effort){.plans = (n), .most = {UINT_MAX, UINT_MAX, UINT_MAX}})
+/* Takes so many questions from those that are left. False: there are not so many, and the search is
+ * cut. */
+bool fix_effort_spend(struct fix_effort *effort, size_t plans);
 
 struct layout_fix {
     struct fix_cost cost;

@@ -136,11 +136,8 @@ static void try_counts(struct search *s)
 {
     struct layout_fix fix;
     auto_free struct device_slice_want *slices = xcalloc(s->full->n_slices, sizeof(*slices));
-    if (s->effort->plans == 0) {
-        s->effort->cut = true;
+    if (!fix_effort_spend(s->effort, /* plans= */ 1))
         return;
-    }
-    s->effort->plans--;
     struct device_want want = want_of(s, slices);
     auto_free char *text = layout_text(&want.sgpu);
     if (!layout_fix_want(s->card, /* table= */ NULL, &want, text, &fix))

@@ -129,7 +129,6 @@ char *slot_ask_misfit(const struct slot_ask *a, const struct device_status *st,
 struct choice {
     struct seats *s;
     struct fix_effort *effort;
-    int64_t more;         /* slots that the kubelet has to offer besides */
     bool *chosen, *least; /* of each card: now, and in the cheapest choice so far */
     struct fix_cost cost; /* of the latter; cards 0: there is none */
 };
@@ -137,25 +136,25 @@ struct choice {
 static void try_choice(struct choice *c, const struct fix_cost *cost)
 {
     size_t n = c->s->st->n_devices;
-    if (c->more > (int64_t)cost->cards * SGPU_MAX_SLICES)
-        return;
-    if (c->effort->plans < n) { /* each card is copied */
-        c->effort->cut = true;
-        return;
-    }
-    c->effort->plans -= (unsigned)n;
-    if (place(c->s, c->chosen, /* e= */ NULL) < 0)
+    size_t slots = c->s->ask->n;
+    if (!fix_effort_spend(c->effort, n > slots ? n : slots) || /* cards are copied, slots placed */
+        place(c->s, c->chosen, /* e= */ NULL) < 0)
         return;
     c->cost = *cost;
     memcpy(c->least, c->chosen, n * sizeof(*c->least));
 }
 
-/* All choices of so many cards from this one on that are cheaper than the cheapest so far. */
+/* Tries all choices of so many cards from this one on that are cheaper than the cheapest so far. A
+ * choice that is given up half-way is an effort as well: of 64 cards all may be. */
 static void choose(struct choice *c, size_t from, size_t n, const struct fix_cost *cost)
 {
-    if (n == 0)
+    if (n == 0) {
         try_choice(c, cost);
-    for (size_t i = from; n > 0 && i < c->s->st->n_devices && !c->effort->cut; i++) {
+        return;
+    }
+    if (!fix_effort_spend(c->effort, /* plans= */ 1))
+        return;
+    for (size_t i = from; i + n <= c->s->st->n_devices && !c->effort->cut; i++) {
         const struct layout_fix *change = &c->s->items[i].change;
         struct fix_cost with = fix_cost_sum(cost, &change->cost);
         const struct fix_cost *least = c->cost.cards ? &c->cost : &c->effort->most;
@@ -173,6 +172,13 @@ static size_t count_changes(const struct seats *s)
     for (size_t i = 0; i < s->st->n_devices; i++)
         n += s->items[i].change.layout != NULL;
     return n;
+}
+
+/* The fewest cards that bring so many slots more. */
+static int64_t fewest_cards(int64_t more)
+{
+    int64_t full = more / SGPU_MAX_SLICES + (more % SGPU_MAX_SLICES > 0);
+    return full > 1 ? full : 1;
 }
 
 static void take_choice(const struct choice *c, const struct device_spec *spec,
@@ -195,13 +201,13 @@ bool slot_ask_fix(const struct slot_ask *a, const struct device_status *st,
     auto_seats struct seats s;
     auto_free bool *chosen = xcalloc(st->n_devices, sizeof(*chosen));
     auto_free bool *least = xcalloc(st->n_devices, sizeof(*least));
-    struct choice c = {.s = &s, .effort = effort, .more = more, .chosen = chosen, .least = least};
+    struct choice c = {.s = &s, .effort = effort, .chosen = chosen, .least = least};
     seats_init(&s, a, st, spec);
-    size_t most = count_changes(&s);
+    int64_t most = (int64_t)count_changes(&s);
     if (!number_slots(&s))
         return false;
-    for (size_t n = 1; n <= most; n++)
-        choose(&c, 0, n, &(struct fix_cost){0});
+    for (int64_t n = fewest_cards(more); n <= most; n++)
+        choose(&c, 0, (size_t)n, &(struct fix_cost){0});
     if (c.cost.cards)
         take_choice(&c, spec, ret);
     return c.cost.cards > 0;

@@ -142,6 +142,29 @@ Test(slot_why, slots_are_taken_by_pods_that_have_no_slice_yet)
                                         "  nothing that stands goes, and the card's mode changes.\n");
 }
 
+/* An init container's slots count, though it gets no slice of them. */
+Test(slot_why, of_many_cards_as_many_change_as_the_slots_take)
+{
+    desk_node("n1", 0);
+    desk_metax("n1", 64);
+    desk_pod("p", NULL,
+             "{initContainers: [{name: i, resources: {limits: {metax-tech.com/sgpu: 1000}}}],"
+             " containers: [{name: c, resources: {limits: {metax-tech.com/sgpu: 1}}}]}");
+    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
+    cr_expect(strstr(a.out, "The smallest change: 63 cards of node n1\n"), "got:\n%s", a.out);
+}
+
+/* Sets of 30 of 64 cards are too many to try all. */
+Test(slot_why, where_too_many_sets_of_cards_could_change_the_search_ends_and_says_so)
+{
+    desk_node("n1", 0);
+    desk_metax("n1", 64);
+    desk_pod("p", NULL, SLOTS(480, 8192, 10));
+    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_TEXT, "p");
+    cr_expect(strstr(a.out, "among those that were looked at: there are more.\n"), "got:\n%s",
+              a.out);
+}
+
 Test(slot_why, a_whole_card_may_be_made_of_one_with_slices_that_nobody_uses)
 {
     desk_node("n1", 0);
