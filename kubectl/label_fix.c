@@ -7,13 +7,12 @@
 #include "base/jx.h"
 #include "base/sb.h"
 #include "base/xalloc.h"
-#include "base/yaml.h"
 
 #include "api/kinds.h"
 
-/* Of a label's value (kubernetes staging/src/k8s.io/apimachinery/pkg/util/validation). */
+/* The bound of a label's value (kubernetes staging/src/k8s.io/apimachinery/pkg/util/validation). */
 enum { MAX_VALUE_BYTES = 63 };
-/* Of a node's cards, of which a Device has few. */
+/* A bound on the commands for a node's cards, of which a Device has few. */
 enum { MAX_COMMANDS_BYTES = 1 << 20 };
 
 static char *name_for(const char *node)
@@ -25,6 +24,20 @@ static char *name_for(const char *node)
     return name;
 }
 
+/* True when the label governs one of the cards that change, and a MIGConfig has all their layouts:
+ * slices it has not. */
+static bool is_for_label(const struct node_fix *fix)
+{
+    bool any = false;
+    for (size_t i = 0; i < fix->n; i++) {
+        const struct card_fix *c = &fix->cards[i];
+        if (c->by_label && c->layout.mode != API_MODE_MIG && c->layout.mode != API_MODE_NATIVE)
+            return false;
+        any |= c->by_label;
+    }
+    return any;
+}
+
 static const struct card_fix *fix_of(const struct node_fix *fix, const char *uuid)
 {
     for (size_t i = 0; i < fix->n; i++)
@@ -33,7 +46,7 @@ static const struct card_fix *fix_of(const struct node_fix *fix, const char *uui
     return NULL;
 }
 
-/* NULL: the whole card. */
+/* The partitions of a want; NULL: the whole card. */
 static json_t *partitions_of(const struct device_want *want)
 {
     if (want->mode != API_MODE_MIG)
@@ -43,16 +56,6 @@ static json_t *partitions_of(const struct device_want *want)
         (void)json_object_set_new(counts, want->mig.profiles[i].profile,
                                   json_integer(want->mig.profiles[i].count));
     return counts;
-}
-
-/* The same of a layout, which is written as in a profile. */
-static json_t *partitions_of_fix(const struct card_fix *fix)
-{
-    json_t *counts = NULL;
-    if (strcmp(fix->layout.layout, "native") == 0)
-        return NULL;
-    auto_free char *yaml = xasprintf("{%s}", fix->layout.layout);
-    return yaml_load(yaml, strlen(yaml), &counts, NULL) < 0 ? NULL : counts;
 }
 
 /* Adds a card: to the entry that has its layout, or as one of its own. */
@@ -78,7 +81,8 @@ static void add_card(json_t *entries, const struct device_card *card, const json
 json_t *label_fix_config(const char *node, const struct device_status *st,
                          const struct device_spec *spec, const struct node_fix *fix)
 {
-    bool any = false;
+    if (!is_for_label(fix))
+        return NULL;
     auto_free char *name = name_for(node);
     auto_json json_t *entries = json_array();
     for (size_t i = 0; i < st->n_devices; i++) {
@@ -87,17 +91,15 @@ json_t *label_fix_config(const char *node, const struct device_status *st,
         const struct card_fix *to = fix_of(fix, card->uuid);
         if (!want || !want->has_source || want->source.kind != API_SOURCE_NODE_LABEL)
             continue;
-        any |= to != NULL;
-        auto_json json_t *partitions = to ? partitions_of_fix(to) : partitions_of(want);
+        auto_json json_t *partitions =
+            to ? json_incref(to->layout.partitions) : partitions_of(want);
         add_card(entries, card, partitions);
     }
-    if (!any)
-        return NULL;
     return json_pack("{s:s, s:s, s:{s:s}, s:{s:O}}", "apiVersion", API_GROUP_VERSION, "kind",
                      "MIGConfig", "metadata", "name", name, "spec", "devices", entries);
 }
 
-/* Each entry in a line: what JSON is, is YAML. */
+/* Each entry is a line of JSON, which is YAML too. */
 char *label_fix_commands(const char *node, const json_t *config)
 {
     size_t i;

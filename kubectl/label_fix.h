@@ -10,8 +10,8 @@
 
 /* The MIGConfig: the new layouts, and of all other cards that the label governs what they are to be
  * now, since a card that it does not name would be let go. It has the name of the node, as far as
- * that is one that a label can have. NULL: the label governs none of the cards that change. New
- * reference. */
+ * that is one that a label can have. NULL: the label governs none of the cards that change, or they
+ * are to have slices, which no MIGConfig has. New reference. */
 json_t *label_fix_config(const char *node, const struct device_status *st,
                          const struct device_spec *spec, const struct node_fix *fix);
 /* The commands that make the change, for a shell: they apply the MIGConfig, and set the label.

@@ -152,16 +152,26 @@ static bool find_smallest(struct attempt *a)
     return least <= n_idle && try_keeping(a, all & ~best);
 }
 
-static char *layout_text(const struct attempt *a)
+static json_t *partitions_of(const struct attempt *a)
 {
-    auto_sb struct sb b = SB_INIT(TEXT_BYTES);
+    json_t *counts = json_object();
     for (unsigned i = 0; i < a->wants.n; i++) {
         char name[MIG_NAME_BYTES];
         const struct mig_want *w = &a->wants.items[i];
         const struct mig_profile *p = &a->card->mig.profiles[w->profile];
         (void)mig_partition_name(p, w->ci_slices ? w->ci_slices : p->slices, name);
-        sb_addf(&b, "%s%s: %u", i ? ", " : "", name, w->count);
+        (void)json_object_set_new(counts, name, json_integer(w->count));
     }
+    return counts;
+}
+
+static char *layout_text(json_t *partitions)
+{
+    const char *name;
+    json_t *count;
+    auto_sb struct sb b = SB_INIT(TEXT_BYTES);
+    json_object_foreach(partitions, name, count)
+        sb_addf(&b, "%s%s: %lld", b.len ? ", " : "", name, (long long)json_integer_value(count));
     return sb_take(&b);
 }
 
@@ -191,8 +201,11 @@ static bool fix_partitions(const struct gpu_card *card, const char *profile, uns
     a->effort = effort;
     if (!find_smallest(a))
         return false;
+    json_t *partitions = partitions_of(a);
     *ret = (struct layout_fix){.cost = {whole, (unsigned)__builtin_popcount(a->plan.destroy), 1},
-                               .layout = layout_text(a),
+                               .mode = API_MODE_MIG,
+                               .partitions = partitions,
+                               .layout = layout_text(partitions),
                                .at = places_text(a)};
     return true;
 }
@@ -244,6 +257,7 @@ bool layout_fix_want(const struct device_card *from, const struct mig_table *tab
     if (found)
         *ret = (struct layout_fix){.cost = {(int)card->mode != want->mode,
                                             count_destroyed(&plan->steps), 1},
+                                   .mode = want->mode,
                                    .layout = xstrdup(layout),
                                    .at = slices_text(&plan->steps)};
     gpu_card_done(card);
@@ -252,6 +266,7 @@ bool layout_fix_want(const struct device_card *from, const struct mig_table *tab
 
 void layout_fix_done(struct layout_fix *f)
 {
+    json_decref(f->partitions);
     free(f->layout);
     free(f->at);
     *f = (struct layout_fix){0};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <jansson.h>
 #include <limits.h>
 
 #include "api/device.h"
@@ -31,18 +32,20 @@ bool fix_effort_spend(struct fix_effort *effort, size_t plans);
 
 struct layout_fix {
     struct fix_cost cost;
-    char *layout; /* what the card would be: "1g.10gb: 2, 3g.40gb: 1", or "native" */
-    char *at;     /* what would be made, with its place: "2g.20gb@2"; "" for a whole card */
+    int mode;           /* of the card then (enum api_mode) */
+    json_t *partitions; /* of MIG, as a MIGConfig writes them: {"1g.10gb": 2}; else NULL */
+    char *layout;       /* what the card would be: "1g.10gb: 2, 3g.40gb: 1", or "native" */
+    char *at;           /* what would be made, with its place: "2g.20gb@2"; "" for a whole card */
 };
 
-/* So many partitions of this name ("1g.10gb") more than the card has. table:
- * status_card_table. False:
- * nothing that can be done now, and touches nothing in use, gives them. */
+/* Finds the change that gives so many partitions of this name ("1g.10gb") more than the card has.
+ * table: status_card_table. False: nothing that can be done now, and touches nothing in use, gives
+ * them. */
 bool layout_fix_partitions(const struct device_card *card, const struct mig_table *table,
                            const char *profile, unsigned more, struct fix_effort *effort,
                            struct layout_fix *ret);
-/* The card as this want has it, called `layout`. table NULL: it has no MIG. False: as above, and where it
- * is so already. */
+/* Finds the change that makes the card as this want has it, which is native or has slices, called
+ * `layout`. table NULL: the card has no MIG. False: as above, and where the card is so already. */
 bool layout_fix_want(const struct device_card *card, const struct mig_table *table,
                      const struct device_want *want, const char *layout, struct layout_fix *ret);
 void layout_fix_done(struct layout_fix *f);

@@ -76,7 +76,7 @@ static char *price(const struct layout_fix *f)
     return xasprintf("%s%s", goes, f->cost.modes ? ", and the card's mode changes" : "");
 }
 
-/* What becomes of a card that was named. */
+/* Adds the new layout of a card that was named, and what it costs. */
 static void add_layout(const struct card_fix *c, const struct screen *s, struct sb *b)
 {
     const struct layout_fix *f = &c->layout;
@@ -91,7 +91,7 @@ static void add_layout(const struct card_fix *c, const struct screen *s, struct 
     sb_addf(b, "\n  %s%s%s.\n", f->at, *f->at ? are : "", costs);
 }
 
-/* Of what nothing was found for. */
+/* Says that no change was found. */
 static void add_no_fix(const struct why *y, struct sb *b)
 {
     if (y->count == 1)
@@ -102,7 +102,7 @@ static void add_no_fix(const struct why *y, struct sb *b)
     sb_add(b, y->effort.cut ? ", among those that were looked at: there are more.\n" : ".\n");
 }
 
-/* A pod that could have them may get its part there. */
+/* Counts the nodes left out: a pod that may have them could get its part there. */
 static void add_left_out(const struct why *y, struct sb *b)
 {
     size_t n = why_left_out(y);
@@ -112,9 +112,24 @@ static void add_left_out(const struct why *y, struct sb *b)
         sb_addf(b, "%zu nodes with cards are left out, each for the reason behind its name.\n", n);
 }
 
+static bool is_by_label(const struct node_fix *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (f->cards[i].by_label)
+            return true;
+    return false;
+}
+
 /* The label beats all profiles: the layout has to be where it points. */
 static void add_label(const struct why *y, struct sb *b)
 {
+    if (!is_by_label(&y->fix))
+        return;
+    if (!y->config) {
+        sb_add(b, "The label beats every profile, and no MIGConfig has such a layout: that of the "
+                  "label has to leave these cards out.\n");
+        return;
+    }
     auto_free char *commands = label_fix_commands(y->fix_node, y->config);
     sb_add(b, "The label beats every profile. These commands give it such a layout:\n");
     safe_text_add_document(b, commands, strlen(commands));
@@ -141,11 +156,10 @@ static void add_fix(const struct why *y, const struct screen *s, struct sb *b)
             sb_addf(b, "  %s", f->cards[i].card);
         add_layout(&f->cards[i], s, b);
     }
-    if (y->config)
-        add_label(y, b);
+    add_label(y, b);
 }
 
-/* Of a name that there is not, no node needs to be told. */
+/* Adds the names that are there and look like the one that is not. */
 static void add_near(const struct why *y, struct sb *b)
 {
     auto_free char *near = known_names_near(y->known, y->resource);

@@ -96,6 +96,26 @@ Test(slot_why, free_slices_of_a_layout_go_before_a_card_changes_its_mode)
                                            "  2 parts that nobody uses go.\n");
 }
 
+Test(slot_why, a_label_that_governs_the_card_has_no_commands_since_no_migconfig_has_slices)
+{
+    desk_node("n1", 0);
+    desk_metax("n1", 1);
+    desk_patch(&resource_devices, "n1", NULL,
+               "{spec: {devices: [{uuid: GPU-n1-m0, mode: native, source: {kind: NodeLabel, name: "
+               "whole, generation: 1}}]}}");
+    desk_pod("p", NULL, SLOTS(1, 1024, 10));
+    desk_expect_why(ASKS(
+        1,
+        "1024 MiB, 10 % of its compute") "No node offers metax-tech.com/sgpu.\n"
+                                         "  n1  offers none\n"
+                                         "The smallest change: MetaX GPU 0 of node n1, which the label nvidia.com/mig.config=whole "
+                                         "governs, as\n"
+                                         "    sgpu, slices made for pods\n"
+                                         "  nothing that stands goes, and the card's mode changes.\n"
+                                         "The label beats every profile, and no MIGConfig has such a layout: that of the label has to "
+                                         "leave these cards out.\n");
+}
+
 Test(slot_why, a_policy_that_a_profile_does_not_have_is_said)
 {
     desk_node("n1", 0);
