@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/jx.h"
+#include "base/xalloc.h"
 
 #include "kubectl_support.h"
 #include "service/resources.h"
@@ -14,7 +15,6 @@ TestSuite(slot_why, .init = desk_set_up, .fini = desk_tear_down);
 #define SLOTS(n, mib, percent)                                                                     \
     "{containers: [{name: c, resources: {limits: {metax-tech.com/sgpu: " #n                        \
     ", metax-tech.com/vmemory: " #mib "Mi, metax-tech.com/vcore: " #percent "}}}]}"
-#define ASKS(n, words) "ns/p asks for " #n " metax-tech.com/sgpu (c " words ")\n"
 
 static void offer(const char *node, int slots)
 {
@@ -22,6 +22,14 @@ static void offer(const char *node, int slots)
     (void)snprintf(yaml, sizeof(yaml), "{status: {allocatable: {metax-tech.com/sgpu: '%d'}}}",
                    slots);
     desk_patch(&resource_nodes, node, "status", yaml);
+}
+
+/* The pod p asks for so many slots of this size: rest is what follows of the answer. */
+static void expect_answer(int count, const char *size, const char *rest)
+{
+    auto_free char *text =
+        xasprintf("ns/p asks for %d metax-tech.com/sgpu (c %s)\n%s", count, size, rest);
+    desk_expect_why(text);
 }
 
 Test(slot_why, a_card_without_room_says_what_is_left_and_the_change_is_another_card)
@@ -32,14 +40,13 @@ Test(slot_why, a_card_without_room_says_what_is_left_and_the_change_is_another_c
     desk_hold("n1", 1, "ml", "b");
     offer("n1", 16);
     desk_pod("p", NULL, SLOTS(1, 32768, 20));
-    desk_expect_why(ASKS(
-        1,
-        "32768 MiB, 20 % of its compute") "No node that the pod may have has room for its slices.\n"
-                                          "  n1  offers 16, 16 free; 32768 MiB are asked for, and 24576 are left on MetaX "
-                                          "GPU 0\n"
-                                          "The smallest change: MetaX GPU 2 of node n1 as\n"
-                                          "    sgpu, slices made for pods\n"
-                                          "  nothing that stands goes, and the card's mode changes.\n");
+    expect_answer(1, "32768 MiB, 20 % of its compute",
+                  "No node that the pod may have has room for its slices.\n"
+                  "  n1  offers 16, 16 free; 32768 MiB are asked for, and 24576 are left on MetaX "
+                  "GPU 0\n"
+                  "The smallest change: MetaX GPU 2 of node n1 as\n"
+                  "    sgpu, slices made for pods\n"
+                  "  nothing that stands goes, and the card's mode changes.\n");
 }
 
 Test(slot_why, where_there_is_room_something_else_keeps_the_pod)
@@ -49,10 +56,9 @@ Test(slot_why, where_there_is_room_something_else_keeps_the_pod)
     desk_slice("n1", 0, "slot.0:40960:10=ml/a");
     offer("n1", 16);
     desk_pod("p", NULL, SLOTS(1, 1024, 90));
-    desk_expect_why(ASKS(
-        1,
-        "1024 MiB, 90 % of its compute") "metax-tech.com/sgpu is free: something other than GPUs keeps the pod waiting.\n"
-                                         "  n1  offers 16, 16 free\n");
+    expect_answer(1, "1024 MiB, 90 % of its compute",
+                  "metax-tech.com/sgpu is free: something other than GPUs keeps the pod waiting.\n"
+                  "  n1  offers 16, 16 free\n");
 }
 
 Test(slot_why, where_no_card_makes_slices_yet_as_many_change_as_it_takes)
@@ -62,18 +68,17 @@ Test(slot_why, where_no_card_makes_slices_yet_as_many_change_as_it_takes)
     desk_metax("n1", 1);
     desk_metax("n2", 3);
     desk_pod("p", NULL, SLOTS(2, 40960, 50));
-    desk_expect_why(ASKS(
-        2,
-        "2 times 40960 MiB, 50 % of its compute") "No node offers metax-tech.com/sgpu.\n"
-                                                  "  n1  offers none\n"
-                                                  "  n2  offers none\n"
-                                                  "The smallest change: 2 cards of node n2\n"
-                                                  "  MetaX GPU 0 as\n"
-                                                  "    sgpu, slices made for pods\n"
-                                                  "  nothing that stands goes, and the card's mode changes.\n"
-                                                  "  MetaX GPU 1 as\n"
-                                                  "    sgpu, slices made for pods\n"
-                                                  "  nothing that stands goes, and the card's mode changes.\n");
+    expect_answer(2, "2 times 40960 MiB, 50 % of its compute",
+                  "No node offers metax-tech.com/sgpu.\n"
+                  "  n1  offers none\n"
+                  "  n2  offers none\n"
+                  "The smallest change: 2 cards of node n2\n"
+                  "  MetaX GPU 0 as\n"
+                  "    sgpu, slices made for pods\n"
+                  "  nothing that stands goes, and the card's mode changes.\n"
+                  "  MetaX GPU 1 as\n"
+                  "    sgpu, slices made for pods\n"
+                  "  nothing that stands goes, and the card's mode changes.\n");
 }
 
 Test(slot_why, free_slices_of_a_layout_go_before_a_card_changes_its_mode)
@@ -87,13 +92,12 @@ Test(slot_why, free_slices_of_a_layout_go_before_a_card_changes_its_mode)
                " generation: 1}, sgpu: {slices: [{alias: small, memoryMiB: 1024, computePercent: "
                "10, count: 2}]}}]}}");
     desk_pod("p", NULL, SLOTS(1, 65536, 100));
-    desk_expect_why(ASKS(
-        1,
-        "65536 MiB, 100 % of its compute") "No node offers metax-tech.com/sgpu.\n"
-                                           "  n1  offers none\n"
-                                           "The smallest change: MetaX GPU 2 of node n1, which x governs, as\n"
-                                           "    sgpu, slices made for pods\n"
-                                           "  2 parts that nobody uses go.\n");
+    expect_answer(1, "65536 MiB, 100 % of its compute",
+                  "No node offers metax-tech.com/sgpu.\n"
+                  "  n1  offers none\n"
+                  "The smallest change: MetaX GPU 2 of node n1, which x governs, as\n"
+                  "    sgpu, slices made for pods\n"
+                  "  2 parts that nobody uses go.\n");
 }
 
 Test(slot_why, a_label_that_governs_the_card_has_no_commands_since_no_migconfig_has_slices)
@@ -104,16 +108,16 @@ Test(slot_why, a_label_that_governs_the_card_has_no_commands_since_no_migconfig_
                "{spec: {devices: [{uuid: GPU-n1-m0, mode: native, source: {kind: NodeLabel, name: "
                "whole, generation: 1}}]}}");
     desk_pod("p", NULL, SLOTS(1, 1024, 10));
-    desk_expect_why(ASKS(
-        1,
-        "1024 MiB, 10 % of its compute") "No node offers metax-tech.com/sgpu.\n"
-                                         "  n1  offers none\n"
-                                         "The smallest change: MetaX GPU 0 of node n1, which the label nvidia.com/mig.config=whole "
-                                         "governs, as\n"
-                                         "    sgpu, slices made for pods\n"
-                                         "  nothing that stands goes, and the card's mode changes.\n"
-                                         "The label beats every profile, and no MIGConfig has such a layout: that of the label has to "
-                                         "leave these cards out.\n");
+    expect_answer(
+        1, "1024 MiB, 10 % of its compute",
+        "No node offers metax-tech.com/sgpu.\n"
+        "  n1  offers none\n"
+        "The smallest change: MetaX GPU 0 of node n1, which the label nvidia.com/mig.config=whole "
+        "governs, as\n"
+        "    sgpu, slices made for pods\n"
+        "  nothing that stands goes, and the card's mode changes.\n"
+        "The label beats every profile, and no MIGConfig has such a layout: that of the label has to "
+        "leave these cards out.\n");
 }
 
 Test(slot_why, a_policy_that_a_profile_does_not_have_is_said)
@@ -128,12 +132,11 @@ Test(slot_why, a_policy_that_a_profile_does_not_have_is_said)
     desk_create(&resource_pods,
                 "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns, annotations: "
                 "{metax-tech.com/sgpu-qos-policy: burst-share}}, spec: " SLOTS(1, 1024, 10) "}");
-    desk_expect_why(ASKS(
-        1,
-        "1024 MiB, 10 % of its compute") "No node that the pod may have has room for its slices.\n"
-                                         "  n1  offers 16, 16 free; MetaX GPU 0 is for fixed-share, and the pod asks for "
-                                         "burst-share\n"
-                                         "No new layout of a single card gives the pod one while all other pods stay.\n");
+    expect_answer(1, "1024 MiB, 10 % of its compute",
+                  "No node that the pod may have has room for its slices.\n"
+                  "  n1  offers 16, 16 free; MetaX GPU 0 is for fixed-share, and the pod asks for "
+                  "burst-share\n"
+                  "No new layout of a single card gives the pod one while all other pods stay.\n");
 }
 
 Test(slot_why, what_cannot_be_meant_is_said)
@@ -152,14 +155,13 @@ Test(slot_why, slots_are_taken_by_pods_that_have_no_slice_yet)
     offer("n1", 16);
     desk_pod("a", "n1", SLOTS(16, 1024, 1));
     desk_pod("p", NULL, SLOTS(1, 1024, 1));
-    desk_expect_why(ASKS(
-        1,
-        "1024 MiB, 1 % of its compute") "No node that the pod may have has 1 free of metax-tech.com/sgpu.\n"
-                                        "  n1  offers 16, 0 free\n"
-                                        "    held by  ns/a\n"
-                                        "The smallest change: MetaX GPU 1 of node n1 as\n"
-                                        "    sgpu, slices made for pods\n"
-                                        "  nothing that stands goes, and the card's mode changes.\n");
+    expect_answer(1, "1024 MiB, 1 % of its compute",
+                  "No node that the pod may have has 1 free of metax-tech.com/sgpu.\n"
+                  "  n1  offers 16, 0 free\n"
+                  "    held by  ns/a\n"
+                  "The smallest change: MetaX GPU 1 of node n1 as\n"
+                  "    sgpu, slices made for pods\n"
+                  "  nothing that stands goes, and the card's mode changes.\n");
 }
 
 /* An init container's slots count, though it gets no slice of them. */

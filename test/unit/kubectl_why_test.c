@@ -24,43 +24,47 @@ static void offer(const char *node, const char *allocatable)
     desk_patch(&resource_nodes, node, "status", yaml);
 }
 
+/* The pod p asks for so many, the node n1 is the first and offers none: rest is what follows of the
+ * answer. */
+static void expect_none_offered(int count, const char *resource, const char *rest)
+{
+    auto_free char *spec =
+        xasprintf("{containers: [{name: c, resources: {limits: {%s: %d}}}]}", resource, count);
+    auto_free char *text =
+        xasprintf("ns/p asks for %d %s\nNo node offers %s.\n  n1  offers none\n%s", count, resource,
+                  resource, rest);
+    desk_pod("p", NULL, spec);
+    desk_expect_why(text);
+}
+
 Test(why, what_nobody_offers_is_said_with_the_layout_that_would)
 {
     desk_node("n1", 1);
     desk_cut("n1", 0, "1g.10gb@0=ml/a 1g.10gb@1 3g.40gb@4=ml/b");
-    desk_pod("p", NULL, ASKS(TWO_G, 1));
-    desk_expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
-                    "No node offers nvidia.com/mig-2g.20gb.\n"
-                    "  n1  offers none\n"
-                    "The smallest change: NVIDIA GPU 0 of node n1 as\n"
-                    "    2g.20gb: 1, 1g.10gb: 2, 3g.40gb: 1\n"
-                    "  2g.20gb@2 is made; nothing that stands goes.\n");
+    expect_none_offered(1, TWO_G,
+                        "The smallest change: NVIDIA GPU 0 of node n1 as\n"
+                        "    2g.20gb: 1, 1g.10gb: 2, 3g.40gb: 1\n"
+                        "  2g.20gb@2 is made; nothing that stands goes.\n");
 }
 
 Test(why, a_free_partition_gives_way_before_a_card_changes_its_mode)
 {
     desk_node("n1", 2);
     desk_cut("n1", 0, "3g.40gb@0=ml/a 3g.40gb@4");
-    desk_pod("p", NULL, ASKS(TWO_G, 1));
-    desk_expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
-                    "No node offers nvidia.com/mig-2g.20gb.\n"
-                    "  n1  offers none\n"
-                    "The smallest change: NVIDIA GPU 0 of node n1 as\n"
-                    "    2g.20gb: 1, 3g.40gb: 1\n"
-                    "  2g.20gb@4 is made; 1 part that nobody uses goes.\n");
+    expect_none_offered(1, TWO_G,
+                        "The smallest change: NVIDIA GPU 0 of node n1 as\n"
+                        "    2g.20gb: 1, 3g.40gb: 1\n"
+                        "  2g.20gb@4 is made; 1 part that nobody uses goes.\n");
 }
 
 Test(why, the_change_is_the_one_that_destroys_fewest_not_the_one_that_gives_up_fewest)
 {
     desk_node("n1", 1);
     desk_cut("n1", 0, "2g.20gb@0 1g.10gb@2 1g.10gb@3 3g.40gb@4");
-    desk_pod("p", NULL, ASKS("nvidia.com/mig-4g.40gb", 1));
-    desk_expect_why("ns/p asks for 1 nvidia.com/mig-4g.40gb\n"
-                    "No node offers nvidia.com/mig-4g.40gb.\n"
-                    "  n1  offers none\n"
-                    "The smallest change: NVIDIA GPU 0 of node n1 as\n"
-                    "    4g.40gb: 1, 3g.40gb: 1\n"
-                    "  4g.40gb@0 is made; 3 parts that nobody uses go.\n");
+    expect_none_offered(1, "nvidia.com/mig-4g.40gb",
+                        "The smallest change: NVIDIA GPU 0 of node n1 as\n"
+                        "    4g.40gb: 1, 3g.40gb: 1\n"
+                        "  4g.40gb@0 is made; 3 parts that nobody uses go.\n");
 }
 
 Test(why, what_is_offered_and_held_is_said_with_who_holds_it)
@@ -226,27 +230,25 @@ Test(why, where_a_label_governs_the_card_the_commands_make_a_layout_for_it)
                "generation: 0}, mig: {profiles: [{profile: 7g.80gb, count: 1}]}},"
                "{uuid: GPU-n1-2, mode: native, source: {kind: GPUProfile, name: whole, "
                "generation: 1}}]}}");
-    desk_pod("p", NULL, ASKS(TWO_G, 1));
-    desk_expect_why("ns/p asks for 1 nvidia.com/mig-2g.20gb\n"
-                    "No node offers nvidia.com/mig-2g.20gb.\n"
-                    "  n1  offers none\n"
-                    "The smallest change: NVIDIA GPU 0 of node n1, which the label "
-                    "nvidia.com/mig.config=all-balanced governs, as\n"
-                    "    2g.20gb: 1, 1g.10gb: 2, 3g.40gb: 1\n"
-                    "  2g.20gb@2 is made; nothing that stands goes.\n"
-                    "The label beats every profile. These commands give it such a layout:\n"
-                    "kubectl apply -f - <<'EOF'\n"
-                    "apiVersion: gpu.cleave.dev/v1alpha1\n"
-                    "kind: MIGConfig\n"
-                    "metadata: {name: \"n1\"}\n"
-                    "spec:\n"
-                    "  devices:\n"
-                    "  - {\"indices\": [0], \"migEnabled\": true, \"migDevices\": {\"2g.20gb\": 1, "
-                    "\"1g.10gb\": 2, \"3g.40gb\": 1}}\n"
-                    "  - {\"indices\": [1, 3], \"migEnabled\": true, \"migDevices\": {\"7g.80gb\": "
-                    "1}}\n"
-                    "EOF\n"
-                    "kubectl label node n1 nvidia.com/mig.config=n1 --overwrite\n");
+    expect_none_offered(
+        1, TWO_G,
+        "The smallest change: NVIDIA GPU 0 of node n1, which the label "
+        "nvidia.com/mig.config=all-balanced governs, as\n"
+        "    2g.20gb: 1, 1g.10gb: 2, 3g.40gb: 1\n"
+        "  2g.20gb@2 is made; nothing that stands goes.\n"
+        "The label beats every profile. These commands give it such a layout:\n"
+        "kubectl apply -f - <<'EOF'\n"
+        "apiVersion: gpu.cleave.dev/v1alpha1\n"
+        "kind: MIGConfig\n"
+        "metadata: {name: \"n1\"}\n"
+        "spec:\n"
+        "  devices:\n"
+        "  - {\"indices\": [0], \"migEnabled\": true, \"migDevices\": {\"2g.20gb\": 1, "
+        "\"1g.10gb\": 2, \"3g.40gb\": 1}}\n"
+        "  - {\"indices\": [1, 3], \"migEnabled\": true, \"migDevices\": {\"7g.80gb\": "
+        "1}}\n"
+        "EOF\n"
+        "kubectl label node n1 nvidia.com/mig.config=n1 --overwrite\n");
     auto_desk_answer struct desk_answer a = desk_why(OUTPUT_JSON, "p");
     auto_json json_t *doc = json_loads(a.out, 0, NULL);
     const json_t *label = JX_AT(json_array_get(JX_AT(doc, "resources"), 0), "change", "label");
@@ -307,13 +309,10 @@ Test(why, a_whole_card_may_be_made_of_one_that_nobody_uses)
     desk_node("n1", 2);
     desk_cut("n1", 0, "1g.10gb@0=ml/a");
     desk_cut("n1", 1, "1g.10gb@0");
-    desk_pod("p", NULL, ASKS("nvidia.com/gpu", 1));
-    desk_expect_why("ns/p asks for 1 nvidia.com/gpu\n"
-                    "No node offers nvidia.com/gpu.\n"
-                    "  n1  offers none\n"
-                    "The smallest change: NVIDIA GPU 1 of node n1 as\n"
-                    "    native\n"
-                    "  1 part that nobody uses goes, and the card's mode changes.\n");
+    expect_none_offered(1, "nvidia.com/gpu",
+                        "The smallest change: NVIDIA GPU 1 of node n1 as\n"
+                        "    native\n"
+                        "  1 part that nobody uses goes, and the card's mode changes.\n");
 }
 
 Test(why, what_is_free_on_a_node_counts_for_what_it_asks_for_together)
@@ -335,17 +334,14 @@ Test(why, several_partitions_may_come_from_several_cards)
     desk_node("n1", 3);
     desk_cut("n1", 0, "3g.40gb@0=ml/a");
     desk_cut("n1", 1, "3g.40gb@0=ml/b 1g.10gb@4 1g.10gb@5");
-    desk_pod("p", NULL, ASKS("nvidia.com/mig-3g.40gb", 2));
-    desk_expect_why("ns/p asks for 2 nvidia.com/mig-3g.40gb\n"
-                    "No node offers nvidia.com/mig-3g.40gb.\n"
-                    "  n1  offers none\n"
-                    "The smallest change: 2 cards of node n1\n"
-                    "  NVIDIA GPU 0 as\n"
-                    "    3g.40gb: 2\n"
-                    "  3g.40gb@4 is made; nothing that stands goes.\n"
-                    "  NVIDIA GPU 1 as\n"
-                    "    3g.40gb: 2\n"
-                    "  3g.40gb@4 is made; 2 parts that nobody uses go.\n");
+    expect_none_offered(2, "nvidia.com/mig-3g.40gb",
+                        "The smallest change: 2 cards of node n1\n"
+                        "  NVIDIA GPU 0 as\n"
+                        "    3g.40gb: 2\n"
+                        "  3g.40gb@4 is made; nothing that stands goes.\n"
+                        "  NVIDIA GPU 1 as\n"
+                        "    3g.40gb: 2\n"
+                        "  3g.40gb@4 is made; 2 parts that nobody uses go.\n");
 }
 
 Test(why, several_whole_cards_are_made_of_those_that_nobody_uses)
@@ -355,29 +351,23 @@ Test(why, several_whole_cards_are_made_of_those_that_nobody_uses)
     desk_cut("n1", 0, "1g.10gb@0=ml/a");
     desk_cut("n1", 1, "1g.10gb@0");
     desk_cut("n1", 2, "");
-    desk_pod("p", NULL, ASKS("nvidia.com/gpu", 2));
-    desk_expect_why("ns/p asks for 2 nvidia.com/gpu\n"
-                    "No node offers nvidia.com/gpu.\n"
-                    "  n1  offers none\n"
-                    "  n2  offers none\n"
-                    "The smallest change: 2 cards of node n1\n"
-                    "  NVIDIA GPU 1 as\n"
-                    "    native\n"
-                    "  1 part that nobody uses goes, and the card's mode changes.\n"
-                    "  NVIDIA GPU 2 as\n"
-                    "    native\n"
-                    "  nothing that stands goes, and the card's mode changes.\n");
+    expect_none_offered(2, "nvidia.com/gpu",
+                        "  n2  offers none\n"
+                        "The smallest change: 2 cards of node n1\n"
+                        "  NVIDIA GPU 1 as\n"
+                        "    native\n"
+                        "  1 part that nobody uses goes, and the card's mode changes.\n"
+                        "  NVIDIA GPU 2 as\n"
+                        "    native\n"
+                        "  nothing that stands goes, and the card's mode changes.\n");
 }
 
 Test(why, what_no_node_can_give_together_is_said)
 {
     desk_node("n1", 1);
     desk_node("n2", 1);
-    desk_pod("p", NULL, ASKS("nvidia.com/mig-7g.80gb", 2));
-    desk_expect_why(
-        "ns/p asks for 2 nvidia.com/mig-7g.80gb\n"
-        "No node offers nvidia.com/mig-7g.80gb.\n"
-        "  n1  offers none\n"
+    expect_none_offered(
+        2, "nvidia.com/mig-7g.80gb",
         "  n2  offers none\n"
         "No new layouts of one node's cards give the pod all 2 while all other pods stay.\n");
 }
