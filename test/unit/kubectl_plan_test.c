@@ -37,6 +37,19 @@ static void expect_plan(const char *yaml, int code, const char *text)
     cr_expect_str_eq(a.err, "");
 }
 
+/* The node n1 with one card, which is as the profile p ordered it: two halves. */
+static void halved_node(void)
+{
+    desk_node("n1", 1);
+    desk_cut("n1", 0, "3g.40gb@0 3g.40gb@4");
+    desk_patch(&resource_devices, "n1", NULL,
+               "{spec: {source: {kind: GPUProfile, name: p, generation: 1}, migStrategy: mixed,"
+               " rollout: {drain: refuseIfInUse, timeoutSeconds: 600},"
+               " devices: [{uuid: GPU-n1-0, mode: mig,"
+               " mig: {profiles: [{profile: 3g.40gb, count: 2}]}}]}}");
+    desk_applied("n1");
+}
+
 static void expect_refusal(const char *yaml, const char *error)
 {
     auto_desk_answer struct desk_answer a = desk_plan(OUTPUT_TEXT, yaml);
@@ -213,14 +226,7 @@ Test(plan, a_paused_profile_begins_nowhere)
 
 Test(plan, nothing_to_do_is_0)
 {
-    desk_node("n1", 1);
-    desk_cut("n1", 0, "3g.40gb@0 3g.40gb@4");
-    desk_patch(&resource_devices, "n1", NULL,
-               "{spec: {source: {kind: GPUProfile, name: p, generation: 1}, migStrategy: mixed,"
-               " rollout: {drain: refuseIfInUse, timeoutSeconds: 600},"
-               " devices: [{uuid: GPU-n1-0, mode: mig,"
-               " mig: {profiles: [{profile: 3g.40gb, count: 2}]}}]}}");
-    desk_applied("n1");
+    halved_node();
     expect_plan(PROFILE("p", "{" MIG("3g.40gb: 2") "}"), 0,
                 "n1  nothing changes\n\nPlan: 0 of 1 nodes change\n");
 }
@@ -406,14 +412,7 @@ Test(plan, a_want_of_a_profile_that_is_gone_is_not_of_the_file)
 
 Test(plan, a_change_of_the_order_alone_is_told_as_one)
 {
-    desk_node("n1", 1);
-    desk_cut("n1", 0, "3g.40gb@0 3g.40gb@4");
-    desk_patch(&resource_devices, "n1", NULL,
-               "{spec: {source: {kind: GPUProfile, name: p, generation: 1}, migStrategy: mixed,"
-               " rollout: {drain: refuseIfInUse, timeoutSeconds: 600},"
-               " devices: [{uuid: GPU-n1-0, mode: mig,"
-               " mig: {profiles: [{profile: 3g.40gb, count: 2}]}}]}}");
-    desk_applied("n1");
+    halved_node();
     expect_plan(PROFILE("p", "{" MIG("3g.40gb: 2") ", rollout: {drain: evict}}"), 2,
                 "n1  only Device.spec changes, no card\n\n"
                 "Plan: 1 of 1 nodes changes, 1 of them in Device.spec only\n");
