@@ -17,7 +17,7 @@ struct attempt {
     struct fix_effort *effort;
     struct mig_wants wants;
     struct mig_plan plan;
-    bool undecided; /* the planner was: that is some 2 million steps, and enough for one card */
+    bool undecided; /* the planner gave up, after some 2 million steps: enough for one card */
 };
 
 /* --- Instances as wants for the planner, so that they stay --- */
@@ -62,7 +62,7 @@ static uint32_t all_mask(const struct mig_state *s)
 
 /* --- The search for partitions --- */
 
-/* The partitions of the kind among these instances. */
+/* Counts the partitions of the kind among these instances. */
 static unsigned count_kind(const struct attempt *a, uint32_t mask)
 {
     unsigned n = 0;
@@ -77,8 +77,8 @@ static unsigned count_kind(const struct attempt *a, uint32_t mask)
     return n;
 }
 
-/* The layout of these instances and the new partitions; those of the kind that are given up come
- * again. True: it can be made now. */
+/* Plans the layout of these instances and the new partitions; those of the kind that are given up
+ * come again. True: it can be made now. */
 static bool try_keeping(struct attempt *a, uint32_t mask)
 {
     unsigned lost = count_kind(a, all_mask(&a->card->state)) - count_kind(a, mask);
@@ -112,8 +112,8 @@ static bool are_alike(const struct mig_instance *a, const struct mig_instance *b
     return true;
 }
 
-/* Which of the instances that are alike go, the planner chooses: of sets that differ in that alone,
- * the first is tried. */
+/* True for the first of the sets that differ in nothing but which of several instances that are alike
+ * go: that the planner chooses itself, and one of these sets is enough. */
 static bool is_first_of_its_like(const struct mig_state *s, uint32_t idle, uint32_t drop)
 {
     for (unsigned i = 0; i < s->n; i++)

@@ -22,8 +22,8 @@ struct fix_cost {
 /* How much a search may do, and whether it did it all. Its owner keeps it over several nodes. */
 struct fix_effort {
     unsigned plans;       /* questions to the planner that are left */
-    bool cut;             /* not all that could be was looked at: a smaller change may exist */
-    struct fix_cost most; /* what does not cost less is not looked for */
+    bool cut;             /* not all was looked at: a smaller change may exist */
+    struct fix_cost most; /* changes that do not cost less are not looked for */
 };
 #define FIX_EFFORT(n) ((struct fix_effort){.plans = (n), .most = {UINT_MAX, UINT_MAX, UINT_MAX}})
 /* Takes so many questions from those that are left. False: there are not so many, and the search is

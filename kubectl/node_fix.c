@@ -97,7 +97,7 @@ static void options_done(struct options *o)
 
 /* --- Which cards change, and how --- */
 
-/* The least that so many take from the cards so far. */
+/* The cheapest way to have so many from the cards so far. */
 struct sum {
     bool there;
     struct fix_cost cost;
@@ -106,8 +106,8 @@ struct sum {
 struct search {
     const struct device_status *st;
     struct options *options; /* of each card */
-    unsigned char *taken;    /* of each card, by the sum with it: how many of these it gives */
-    struct sum *least;       /* by how many */
+    unsigned char *taken;    /* of each card, by the sum with it: how many of the sum it gives */
+    struct sum *least;       /* by the sum */
     unsigned more;
 };
 
@@ -135,7 +135,7 @@ static unsigned char *taken_of(struct search *s, size_t card, unsigned sum)
     return &s->taken[card * (s->more + 1) + sum];
 }
 
-/* The sums with one card more, the largest first: each is made of one without it. */
+/* Adds one card more to the sums, the largest first: each is made of one without the card. */
 static void add_card(struct search *s, size_t card)
 {
     const struct options *o = &s->options[card];

@@ -5,10 +5,11 @@
 #include "kubectl/layout_fix.h"
 
 /*
- * The smallest change of the cards of one node that gives a pod so many more of one resource there. Pure.
+ * The smallest change of the cards of one node that gives a pod so many more of one resource there.
+ * Pure.
  */
 
-/* More than that are not looked for. */
+/* The most of a resource that are looked for. */
 #define NODE_FIX_MAX 128
 
 struct card_fix {
@@ -27,9 +28,9 @@ struct node_fix {
 /* True for a resource of which a change of layout can give more: partitions, slices of a
  * layout, and whole cards. */
 bool node_fix_can_give(const char *resource);
-/* spec NULL: it cannot be read. more: 1 to NODE_FIX_MAX. False: no change that can be made now, and
- * touches nothing in use, gives them, or none that costs less than effort->most; *ret is set where true
- * is returned, and may cost more. */
+/* Finds the change. spec NULL: it cannot be read. more: 1 to NODE_FIX_MAX. False: no change that can
+ * be made now, and touches nothing in use, gives them, or none that costs less than effort->most.
+ * *ret is set where true is returned, and may cost more. */
 bool node_fix_find(const struct device_status *st, const struct device_spec *spec,
                    const char *resource, unsigned more, struct fix_effort *effort,
                    struct node_fix *ret);

@@ -9,8 +9,8 @@
 
 /* --- Tolerations --- */
 
-/* A taint is tolerated by what is equal in all of these to it, or leaves them open (kubernetes
- * pkg/apis/core Toleration.ToleratesTaint). */
+/* A toleration tolerates a taint that is equal to it in all of these, but for those that it leaves
+ * open (kubernetes pkg/apis/core Toleration.ToleratesTaint). */
 struct toleration {
     const char *key, *effect; /* NULL, or empty: all */
     const char *value;
@@ -27,7 +27,7 @@ static int order(const void *a, const void *b)
     return order ? order : text_order(x->value, y->value);
 }
 
-/* One that names no key tolerates all of them, or nothing. */
+/* A toleration that names no key tolerates every taint with Exists, and else none. */
 static void add_toleration(struct pod_nodes *p, const json_t *from)
 {
     const char *op = JX_STR_AT(from, "operator");

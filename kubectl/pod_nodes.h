@@ -5,9 +5,9 @@
 #include <stddef.h>
 
 /*
- * Which nodes a pod may have, as kube-scheduler takes its spec: affinity, and what other pods want,
- * are not judged. Pure; borrows from the pod. Read once for all nodes: a pod's author may write
- * thousands of tolerations.
+ * The nodes that a pod may have, as kube-scheduler takes its spec, without affinity and what other
+ * pods want. Pure; borrows from the pod. The pod is read once for all nodes, since its author may
+ * write thousands of tolerations.
  */
 struct pod_nodes {
     struct toleration *tolerations; /* sorted */
@@ -15,7 +15,7 @@ struct pod_nodes {
     const json_t *selector;
 };
 
-/* *ret is overwritten. */
+/* Reads the pod. *ret is overwritten. */
 void pod_nodes_read(const json_t *pod, struct pod_nodes *ret);
 void pod_nodes_done(struct pod_nodes *p);
 /* Why the pod may not have this Node, for a person: not Ready, cordoned, a taint that it does not

@@ -20,7 +20,7 @@ static struct wish_resource *resource_of(struct pod_wish *w, const char *name)
         if (strcmp(w->resources[i].name, name) == 0)
             return &w->resources[i];
     w->more |= w->n == POD_WISH_MAX;
-    if (w->n == POD_WISH_MAX)
+    if (w->more)
         return NULL;
     w->resources[w->n].name = name;
     return &w->resources[w->n++];
@@ -62,7 +62,7 @@ static bool is_share_word(const char *name)
     return false;
 }
 
-/* How large a slice is that the pod asks for (nodeagent/slots/slot_wish.h): no Node counts it. */
+/* True for the size of a slice (nodeagent/slots/slot_wish.h), which no Node counts. */
 static bool is_slice_word(const char *name)
 {
     return strcmp(name, SLOT_COMPUTE) == 0 || strcmp(name, SLOT_MEMORY) == 0;

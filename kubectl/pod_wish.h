@@ -21,9 +21,8 @@ enum { POD_WISH_MAX = 32 };
 struct pod_wish {
     struct wish_resource resources[POD_WISH_MAX];
     size_t n;
-    bool more; /* it asks for others as well */
-    const char
-        *foreign; /* one that it asks for in a domain that Cleave does not know; NULL: none */
+    bool more;           /* it asks for others as well */
+    const char *foreign; /* in a domain that Cleave does not know; NULL: it asks for none */
     /* The pod asks for shares of cards (api/share_request.h); a Node's resources say only their
      * sums. */
     bool shares;

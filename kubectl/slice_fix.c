@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/jx.h"
 #include "base/sb.h"
 #include "base/xalloc.h"
 
@@ -21,7 +22,7 @@ const char *slice_fix_kind(const char *resource)
     return NULL;
 }
 
-/* --- What the wants say --- */
+/* --- The wants of the node --- */
 
 static struct device_slice_want *entry_of(const struct device_sgpu *s, const char *kind)
 {
@@ -67,8 +68,8 @@ static void add_kind(const struct device_slice_want *w, unsigned count,
     slice->count = count;
 }
 
-/* What the card's want would be with so many more, all others as they are. False: the card cannot
- * have slices of a layout, or how large they are is not known. */
+/* Makes the card's want with so many slices of the kind more, all others as they are. False: the card
+ * cannot have slices of a layout, or how large they are is not known. */
 static bool want_more(const struct device_card *card, const struct device_spec *spec,
                       const char *kind, unsigned more, struct device_sgpu *ret)
 {
@@ -89,13 +90,6 @@ static bool want_more(const struct device_card *card, const struct device_spec *
     return true;
 }
 
-static void sgpu_free(struct device_sgpu *s)
-{
-    for (size_t i = 0; i < s->n_slices; i++)
-        free(s->slices[i].alias);
-    free(s->slices);
-}
-
 /* --- The search --- */
 
 struct search {
@@ -108,7 +102,7 @@ struct search {
     bool found;
 };
 
-/* What the card would be, with the counts. Borrows the aliases. */
+/* The card's want with the counts. Borrows the aliases. */
 static struct device_want want_of(const struct search *s, struct device_slice_want *slices)
 {
     struct device_want w = {.mode = API_MODE_SGPU, .has_sgpu = true, .sgpu = *s->full};
@@ -152,8 +146,8 @@ static void try_counts(struct search *s)
     s->found = true;
 }
 
-/* All numbers of the other kinds from this one on, the most first; nothing is cheaper than that
- * nothing goes. */
+/* Tries all numbers of the other kinds from this one on, the most first; nothing is cheaper than a
+ * change by which nothing goes. */
 static void try_fewer(struct search *s, size_t i)
 {
     if (i == s->full->n_slices) {
@@ -180,6 +174,6 @@ bool slice_fix_find(const struct device_card *card, const struct device_spec *sp
     auto_free int64_t *counts = xcalloc(full.n_slices, sizeof(*counts));
     struct search s = {card, &full, kind, effort, counts, ret, false};
     try_fewer(&s, 0);
-    sgpu_free(&full);
+    jx_free(device_sgpu_fields, &full);
     return s.found;
 }

@@ -11,8 +11,8 @@
 /* The kind of slice that the resource means ("metax-tech.com/sgpu-small": "small"); NULL: none.
  * Borrowed. */
 const char *slice_fix_kind(const char *resource);
-/* As layout_fix_partitions. How large a slice of the kind is, the wants of the node's cards say, the
- * card's own first: of a kind that none of them names nothing is found. */
+/* As layout_fix_partitions, for slices of this kind. Their size is that of the wants of the node's
+ * cards, the card's own first: for a kind that none of them names nothing is found. */
 bool slice_fix_find(const struct device_card *card, const struct device_spec *spec,
                     const char *kind, unsigned more, struct fix_effort *effort,
                     struct layout_fix *ret);

@@ -16,19 +16,20 @@ struct slot_ask {
     struct slot_wish *wishes; /* of each slot, in the order of the pod's containers */
     size_t n;
     char *words;   /* for a person: "main 4096 MiB, 10 % of compute" */
-    char *invalid; /* what it says cannot be meant, and why; NULL: it can, and the rest is set */
+    char *invalid; /* why what the pod says cannot be meant; NULL: it can, and the rest is set */
 };
 
-/* Init containers are left out, as the kubelet's list leaves them out. n 0: it asks for no slot. *ret is
- * overwritten. */
+/* Reads the slots of a pod. Init containers are left out, as the kubelet's list leaves them out. n 0:
+ * the pod asks for no slot. *ret is overwritten. */
 void slot_ask_read(const json_t *pod, struct slot_ask *ret);
 void slot_ask_done(struct slot_ask *a);
 
-/* Why the cards of this node have no room for them, for a person; NULL: they have. spec NULL: it cannot
- * be read. Caller frees. */
+/* Why the cards of this node have no room for the slices, for a person; NULL: they have. spec NULL: it
+ * cannot be read. Caller frees. */
 char *slot_ask_misfit(const struct slot_ask *a, const struct device_status *st,
                       const struct device_spec *spec);
-/* As node_fix_find, with `more` slots that the kubelet of the node has to offer besides. */
+/* As node_fix_find, for cards that make slices for pods. more: slots that the kubelet of the node has
+ * to offer besides. */
 bool slot_ask_fix(const struct slot_ask *a, const struct device_status *st,
                   const struct device_spec *spec, int64_t more, struct fix_effort *effort,
                   struct node_fix *ret);

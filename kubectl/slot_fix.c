@@ -29,7 +29,7 @@ struct seats {
 
 /* --- The node's cards --- */
 
-/* The slices of a layout go with it; those of others stay. */
+/* Takes away the slices of the card's layout, which goes; those of others stay. */
 static void become_sliced(struct gpu_card *card)
 {
     unsigned n = 0;
@@ -63,7 +63,7 @@ static bool is_taken(const struct seats *s, unsigned slot)
     return false;
 }
 
-/* False: there are not so many numbers. */
+/* Chooses the numbers of the pod's slots. False: there are not so many. */
 static bool number_slots(struct seats *s)
 {
     size_t n = 0;
@@ -99,7 +99,8 @@ static void seats_done(struct seats *s)
 AUTO_DEFINE(seats, struct seats, seats_done)
 #define auto_seats AUTO(seats)
 
-/* Whether the slots find room on the cards that make slices for pods, and those that were chosen. */
+/* Places the slots on the cards that make slices for pods, and those that were chosen. An error says
+ * that they have no room. */
 static int place(struct seats *s, const bool *chosen, struct err *e)
 {
     size_t n = 0;

@@ -9,7 +9,7 @@
 
 #include "kubectl/label_fix.h"
 
-/* Questions to the planner. */
+/* The most questions to the planner. */
 enum { MAX_PLANS = 100000 };
 
 /* --- Nodes and pods --- */
@@ -73,7 +73,7 @@ static int64_t free_of(const struct why_node *n)
     return n->taken < n->offered ? n->offered - n->taken : 0;
 }
 
-/* False: one before costs no more. */
+/* Takes the fix if it is the cheapest so far. */
 static bool take_fix(struct why *y, const char *node, struct node_fix *fix_take)
 {
     if (y->fix_node && !fix_cost_is_less(&fix_take->cost, &y->fix.cost)) {

@@ -31,7 +31,8 @@ struct why {
     size_t n_tried; /* cards whose layout could be changed for it */
     char *fix_node; /* the node whose change costs least; NULL: there is none */
     struct node_fix fix;
-    json_t *config; /* which the node's label has to name for the fix (label_fix.h); NULL: none */
+    json_t
+        *config; /* the MIGConfig that the label has to name for the fix (label_fix.h); or NULL */
     struct fix_effort effort;
 };
 
@@ -40,18 +41,17 @@ struct why {
 void why_init(struct why *y, const char *resource, int64_t count, const struct slot_ask *slots,
               const struct known_names *known);
 
-/* Add the objects: first the nodes, then the pods, then the Devices. A pod counts on the node that
- * it is bound to, until it has ended. */
+/* Add the objects: first the nodes, then the pods, then the Devices. */
 /* refusal: as in why_node. */
 void why_add_node(struct why *y, const json_t *node, const char *refusal);
-/* wish: the pod's. */
+/* wish: the pod's. It counts on the node that the pod is bound to, until the pod has ended. */
 void why_add_pod(struct why *y, const json_t *pod, const struct pod_wish *wish);
 /* spec NULL: it cannot be read. */
 void why_add_device(struct why *y, const char *node, const struct device_status *st,
                     const struct device_spec *spec);
-/* True when the node has enough of it. */
+/* True when the node has enough of the resource free. */
 bool why_node_has_room(const struct why *y, const struct why_node *n);
-/* True when a node that the pod may have has enough of it. */
+/* True when a node that the pod may have has enough of it free. */
 bool why_has_room(const struct why *y);
 /* How many nodes with cards the pod may not have. */
 size_t why_left_out(const struct why *y);
