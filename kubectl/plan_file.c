@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kubectl/plan_file.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -16,10 +15,11 @@
 #include "api/gpuprofile.h"
 #include "api/kinds.h"
 #include "api/migconfig.h"
+#include "api/subdomain.h"
 #include "nodeagent/commands/layout_check.h"
 #include "nodeagent/commands/layout_documents.h"
 
-enum { MAX_FILE_BYTES = 4 << 20, MAX_NAME_BYTES = 253 };
+enum { MAX_FILE_BYTES = 4 << 20 };
 
 static int check_profile(const json_t *doc, struct err *e)
 {
@@ -48,25 +48,6 @@ static bool names(const struct plan_file *f, const char *profile)
 
 /* --- Objects --- */
 
-static bool is_outer(char c)
-{
-    return islower((unsigned char)c) || isdigit((unsigned char)c);
-}
-
-/* RFC 1123's subdomain, by which the API server judges these kinds' names: labels between dots that
- * begin and end with a letter or digit. */
-static bool is_object_name(const char *name)
-{
-    size_t len = strlen(name);
-    for (size_t i = 0; i < len; i++) {
-        bool inner = i > 0 && i + 1 < len;
-        bool dot = inner && name[i] == '.' && is_outer(name[i - 1]) && is_outer(name[i + 1]);
-        if (!is_outer(name[i]) && !dot && !(inner && name[i] == '-'))
-            return false;
-    }
-    return len <= MAX_NAME_BYTES;
-}
-
 static int add_object(void *arg, const json_t *doc, struct err *e)
 {
     struct plan_file *f = arg;
@@ -82,12 +63,12 @@ static int add_object(void *arg, const json_t *doc, struct err *e)
     if (!version || strcmp(version, API_GROUP_VERSION) != 0)
         return err_set(e, ERR_INVALID, "%s %s: apiVersion must be %s", kind, name,
                        API_GROUP_VERSION);
-    if (!is_object_name(name))
+    if (!subdomain_legal(name))
         return err_set(
             e, ERR_INVALID,
             "%s %s: .metadata.name must be at most %d small letters, digits, '-' and '.', "
             "and begin and end with a letter or digit",
-            kind, name, MAX_NAME_BYTES);
+            kind, name, SUBDOMAIN_MAX);
     if ((is_profile ? check_profile : check_config)(doc, e) < 0)
         return err_wrap(e, "%s %s", kind, name);
     if (is_profile && names(f, name))

@@ -8,6 +8,7 @@
 #include "base/jx.h"
 #include "base/xalloc.h"
 
+#include "api/subdomain.h"
 #include "nodeagent/offer/plugin_config.h"
 
 enum { MAX_NAME = 63 };
@@ -50,23 +51,7 @@ static void sharing_done(struct file_sharing *s)
 }
 AUTO_DEFINE(file_sharing, struct file_sharing, sharing_done)
 
-static bool is_lower_or_digit(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-}
-
-/* True for a DNS subdomain, which the plugin requires behind the slash. */
-static bool is_subdomain(const char *s)
-{
-    for (const char *c = s; *c; c++) {
-        bool edge = c == s || c[-1] == '.' || c[1] == '.' || !c[1];
-        if (!is_lower_or_digit(*c) && (edge || (*c != '-' && *c != '.')))
-            return false;
-    }
-    return *s;
-}
-
-/* Completes a name: "gpu" is nvidia.com/gpu. */
+/* Completes a name: "gpu" is nvidia.com/gpu. The plugin requires a subdomain behind the slash. */
 static int full_name(const char *name, const char *where, char **ret, struct err *e)
 {
     static const char prefix[] = "nvidia.com/";
@@ -76,7 +61,7 @@ static int full_name(const char *name, const char *where, char **ret, struct err
     if (strlen(full) > MAX_NAME)
         return err_set(e, ERR_INVALID, "%s: %.80s is longer than %d characters", where, full,
                        MAX_NAME);
-    if (!is_subdomain(rest))
+    if (!subdomain_legal(rest))
         return err_set(e, ERR_INVALID, "%s: \"%.80s\" is no name of a resource", where, name);
     *ret = TAKE(full);
     return 0;
