@@ -8,7 +8,8 @@
 #include "reconcilers/device_spec.h"
 #include "reconcilers/standing.h"
 
-/* What the nodes that a queue's profile selects say of it, and how long their last changes took. */
+/* The nodes that a queue's profile selects: their verdict on it, and how long their last changes
+ * took. */
 struct selected {
     struct profile_judge judge;
     struct plan_pace pace;
@@ -101,7 +102,7 @@ static bool is_selected(const struct walk *w, const struct node_view *v)
 static int plan_device(void *arg, const struct found_device *device, struct err *e)
 {
     (void)e;
-    /* Of a status that cannot be read the standing tells. */
+    /* The standing says so of a status that cannot be read. */
     static const struct device_status unreadable;
     const struct device_status *st = device->status ? device->status : &unreadable;
     struct walk *w = arg;

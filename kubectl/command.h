@@ -32,7 +32,7 @@ struct command {
     enum command_output output;
     const struct clock *clock;
     int64_t redraw_ms; /* at most one picture in this time (redraw.h) */
-    int64_t top_ms;    /* one of `top` in this time */
+    int64_t top_ms;    /* `top` draws one picture in this time */
     FILE *out, *err;
 };
 

@@ -65,7 +65,7 @@ static int read_events(struct telling *t, struct err *e)
                        "what Cleave's programs said of the node is not shown", &why, e);
 }
 
-/* Where nothing is left that tells of the node, whether there is one. */
+/* Checks that there is a node of this name, where neither a Device nor an Event tells of one. */
 static int check_node(struct telling *t, struct err *e)
 {
     auto_err struct err why = {0};

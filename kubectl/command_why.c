@@ -103,7 +103,7 @@ static int read_cluster(struct question *q, struct err *e)
 
 /* --- Telling --- */
 
-/* The message of kube-scheduler, if it was asked; NULL: there is none. Borrowed. */
+/* The message of kube-scheduler in the pod's status; NULL: there is none. Borrowed. */
 static const char *scheduler_words(const json_t *pod)
 {
     size_t i;

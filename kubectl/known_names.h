@@ -6,11 +6,11 @@
 #include "api/device.h"
 
 /*
- * The resource names that the cluster's nodes offer, and those that its cards could give: to tell a
- * pod that asks for a name that there is not from one whose cards are taken. Pure.
+ * The resource names that the cluster's nodes offer, and those that its cards could give. By them a
+ * pod that asks for a name that there is not is told from one whose cards are taken. Pure.
  */
 struct known_names {
-    json_t *all;
+    json_t *all; /* an object whose keys are the names */
     size_t n_cards;
 };
 

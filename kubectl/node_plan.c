@@ -157,8 +157,8 @@ static bool has_problem(const struct resolve_outcome *o, const struct resolve_pr
     return false;
 }
 
-/* In a conflict nobody looks at what the profile wants. What it could not have without one either
- * would be found at the next try. */
+/* Adds what a profile in conflict could not have without the conflict either: the resolver does not
+ * look at its wants, so that a user would learn of these only once the conflict is gone. */
 static void judge_alone(const struct node_view *v, const struct resolve_outcome *o,
                         struct node_plan *ret)
 {

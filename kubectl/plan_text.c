@@ -64,7 +64,8 @@ static void add_users(struct sb *b, const struct screen *s, const struct card_pl
 
 /* --- Cards --- */
 
-/* Of an ill card that is as wanted there is nothing to say. */
+/* True for a card that cannot change because it is ill. One that is as wanted is shown like any
+ * other. */
 static bool is_ill(const struct card_plan_view *c)
 {
     return c->fate == FATE_CANNOT && c->ill;
@@ -246,7 +247,7 @@ static void add_time(struct sb *b, const struct plan_queue *q)
                 t->waiting, t->waiting == 1 ? "" : "s", t->waiting == 1 ? "s" : "");
 }
 
-/* Of a profile that the plan of no node tells about. */
+/* Adds the rejection of a profile which the plan of no node tells. */
 static void add_rejection(struct sb *b, const struct screen *s, const struct plan_queue *q)
 {
     const struct profile_verdict *v = &q->verdict;

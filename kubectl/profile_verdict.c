@@ -26,7 +26,7 @@ void profile_judge_add(struct profile_judge *j, const struct node_view *v)
                        object_name(v->device_object), &s, &was);
 }
 
-/* The objection to the profile as a whole: of nodes that failed their own plans tell. */
+/* The objection to the profile as a whole. A node that failed says so in its own plan. */
 static const struct condition *objection(const struct gpuprofile_status *st)
 {
     if (!condition_is_true(&st->conditions, "Accepted"))
