@@ -11,6 +11,8 @@
 #include "kubectl/cards_text.h"
 #include "kubectl/layout_fix.h"
 #include "kubectl/node_plan.h"
+#include "kubectl/slice_fix.h"
+#include "kubectl/slot_ask.h"
 #include "kubectl/status_card.h"
 #include "nodeagent/change/card_plan.h"
 #include "nodeagent/change/card_view.h"
@@ -222,7 +224,42 @@ static void show(struct device_card *card, const struct mig_table *t)
 }
 
 /* Questions to the planner for one input. */
-enum { PLANS = 1000 };
+enum { PLANS = 1000, SLOTS = 3 };
+
+static void find_partitions(struct bytes *b, const struct device_card *card,
+                            const struct mig_table *t, const struct device_want *want)
+{
+    struct layout_fix fix;
+    struct fix_effort effort = FIX_EFFORT(PLANS);
+    bool wants_parts = take(b) % 3 && t && want->mig.profiles[0].profile;
+    unsigned more = 1 + take(b) % 3;
+    if (wants_parts
+            ? layout_fix_partitions(card, t, want->mig.profiles[0].profile, more, &effort, &fix)
+            : layout_fix_want(card, t, want, "native", &fix))
+        layout_fix_done(&fix);
+}
+
+/* Slices of a layout, and slices made for pods. */
+static void find_slices(struct bytes *b, struct device_card *card, struct device_want *want)
+{
+    struct layout_fix fix;
+    struct node_fix node;
+    struct slot_wish wishes[SLOTS];
+    struct fix_effort effort = FIX_EFFORT(PLANS);
+    const struct device_status st = {.devices = card, .n_devices = 1};
+    const struct device_spec spec = {.devices = want, .n_devices = 1};
+    const struct slot_ask ask = {.wishes = wishes, .n = 1 + take(b) % SLOTS};
+    for (unsigned i = 0; i < SLOTS; i++)
+        wishes[i] = (struct slot_wish){.memory_mib = SGPU_STEP_MIB * (take(b) % 8),
+                                       .memory_percent = 1 + take(b) % 100,
+                                       .compute_percent = take(b) % 101,
+                                       .qos = -1};
+    if (slice_fix_find(card, &spec, small, 1 + take(b) % 3, &effort, &fix))
+        layout_fix_done(&fix);
+    free(slot_ask_misfit(&ask, &st, &spec));
+    if (slot_ask_fix(&ask, &st, &spec, take_number(b, INT64_MAX), &effort, &node))
+        node_fix_done(&node);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
@@ -230,7 +267,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct mig_table t;
     struct device_card card;
     struct device_want want;
-    struct layout_fix fix;
     static struct texts texts;
     static struct device_partition parts[MAX_PARTS];
     static struct wants wants;
@@ -241,12 +277,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     take_want(&b, &t, &wants, &want);
     show(&card, cuts ? &t : NULL);
     plan(&card, cuts ? &t : NULL, &want);
-    struct fix_effort effort = FIX_EFFORT(PLANS);
-    bool wants_parts = take(&b) % 3 && cuts && wants.profiles[0].profile;
-    unsigned more = 1 + take(&b) % 3;
-    if (wants_parts
-            ? layout_fix_partitions(&card, &t, wants.profiles[0].profile, more, &effort, &fix)
-            : layout_fix_want(&card, cuts ? &t : NULL, &want, "native", &fix))
-        layout_fix_done(&fix);
+    find_partitions(&b, &card, cuts ? &t : NULL, &want);
+    find_slices(&b, &card, &want);
     return 0;
 }
