@@ -69,8 +69,8 @@ extern const char *const api_compute_level_names[];
  * shares. */
 #define DEVICE_MAX_SHARES 1024
 
-/* Users of a card, or of a part, that the status names at most; and containers that can have it at
- * a time. */
+/* The schema's bounds for a card and for each of its partitions: users that the status names, and
+ * containers that can have it at a time. */
 #define DEVICE_MAX_CONSUMERS 64
 #define DEVICE_MAX_REPLICAS  4096
 

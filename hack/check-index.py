@@ -14,12 +14,12 @@ import sys
 from pathlib import Path
 
 PAGE = Path("docs/architecture.md")
-INDEX = re.compile(r"^`([\w/]+)/`, one line a concern:\n\n((?:\|.*\n)+)", re.M)
+TITLE = "one line a concern"
+INDEX = re.compile(rf"^`([\w/]+)/`, {TITLE}:\n\n((?:\|.*\n)+)", re.M)
 
 
-def indexes():
+def indexes(page):
     """{folder: names}"""
-    page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     found = {}
     for folder, table in INDEX.findall(page):
         cells = [row.split("|")[1] for row in table.splitlines()[2:]]
@@ -41,7 +41,12 @@ def main(args):
         print(__doc__.strip())
         return 0
     bad, all_files = 0, tracked()
-    for folder, names in indexes().items():
+    page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    found = indexes(page)
+    if len(found) != page.count(TITLE):
+        print(f"{PAGE}: {page.count(TITLE)} indexes, of which {len(found)} can be read: each has a folder of its own, a title as the others, a table")
+        bad = 1
+    for folder, names in found.items():
         files = [path for path in all_files if path.is_relative_to(folder)]
         for path in files:
             if path.suffix in (".c", ".h") and path.name != "main.c" and not told(path, folder, names):

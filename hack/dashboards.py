@@ -8,7 +8,7 @@ SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 # With a variable's "All", cards and nodes without the label are shown as well: dcgm-exporter says Hostname, the scrape says node.
 CARD = 'Hostname=~"$node",gpu=~"$gpu"'
 HELD = 'namespace=~"$namespace",pod=~"$pod"'
-# Of a card that several pods share, DCGM_FI_DEV_GPU_UTIL and DCGM_FI_DEV_FB_USED have a series for each pod, and one for the rest
+# DCGM_FI_DEV_GPU_UTIL and DCGM_FI_DEV_FB_USED of a card that several pods share have a series for each pod, and one for the rest
 # (docs/gpu-metrics.md): only their sum is the card's number.
 
 

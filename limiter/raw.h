@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * System calls as they are. The C library's are points at which a thread can be cancelled, which may
- * have a lock here that the whole container waits for. A descriptor is opened as it is closed: whoever
- * watches the C library's calls (ThreadSanitizer, a program's own wrapper) sees both, or neither.
+ * have a lock here that the whole container waits for. What closes a descriptor here was opened
+ * here, too: whoever watches the C library's calls (ThreadSanitizer, a program's own wrapper) sees
+ * both calls, or neither.
  */
 #pragma once
 

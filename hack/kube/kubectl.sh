@@ -14,6 +14,5 @@ case "${1:-}" in -h | --help | '')
 esac
 open_rundir "$1"
 shift
-# kubectl takes no flag before the name of a plugin.
-export KUBECONFIG=$RUNDIR/admin.kubeconfig PATH=$KUBE_HERE/../../build/release:$PATH
-in_network "$RUNDIR" env KUBECACHEDIR="$RUNDIR/kubectl-cache" "$KUBECTL" "$@"
+export PATH=$KUBE_HERE/../../build/release:$PATH
+kubectl "$@"

@@ -241,8 +241,9 @@ open_rundir() {
     SERVER=$(cat "$RUNDIR/server")
 }
 
-# Discovery is cached per control plane: ports come back, and what they serve differs.
-kubectl() { in_network "$RUNDIR" env KUBECACHEDIR="$RUNDIR/kubectl-cache" "$KUBECTL" --kubeconfig "$RUNDIR/admin.kubeconfig" "$@"; }
+# kubectl as the admin of RUNDIR. Discovery is cached per control plane: ports come back, and what they serve differs. The kubeconfig
+# is no flag, since kubectl takes none before the name of a plugin.
+kubectl() { in_network "$RUNDIR" env KUBECACHEDIR="$RUNDIR/kubectl-cache" KUBECONFIG="$RUNDIR/admin.kubeconfig" "$KUBECTL" "$@"; }
 
 # token_arguments "$@": what pod-token.sh and agent-token.sh begin with: RUNDIR is opened, and
 # subject (POD or NAME), namespace and account are set

@@ -107,6 +107,8 @@ def test_an_index_names_what_its_folder_holds(tree):
     assert index("err", "thing").returncode == 0
     assert "base/thing.h: is not in the index of base/" in index("err").stdout
     assert "names gone, and there is no such file" in index("err", "thing", "gone").stdout
+    write(tree, "docs/architecture.md", "The index of `base/`, one line a concern:\n\n| files | concern |\n|---|---|\n| `err` | it |\n")
+    assert "1 indexes, of which 0 can be read" in lint(tree, "index").stdout
 
 
 SCRIPTS = [

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
-#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -8,15 +7,18 @@
 
 #include "kubectl/top_text.h"
 
-/* Input: a page of metrics, as an agent that somebody else wrote may send it. What is read of it can be told, and
- * nothing that a terminal obeys is in it. */
+/* Input: a page of metrics, as an agent that somebody else wrote may send it. A page that can be read
+ * is shown as text, in which no control character is left, and as a document. */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
+/* C0, DEL, and C1 in UTF-8. */
 static void check_text(const char *text)
 {
-    for (; *text; text++)
-        assert((unsigned char)*text >= ' ' || *text == '\n');
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+        assert((*c >= ' ' && *c != 0x7f) || *c == '\n');
+        assert(c[0] != 0xc2 || c[1] >= 0xa0);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

@@ -17,29 +17,17 @@
 #include "nodeagent/change/card_plan.h"
 #include "nodeagent/change/card_view.h"
 #include "partition/model.h"
+#include "test/fuzz/bytes.h"
 
 /*
  * Input: a card of a Device as whoever has the token of an agent may write it, within the bounds of
- * the schema, and what is wanted of it. Whatever it is, kubectl cleave shows it, plans a change of it,
- * and looks for the smallest one: with the agent's own planner, which otherwise is given cards that
- * a driver showed.
+ * the schema, and what is wanted of it. kubectl cleave shows any such card, plans a change of it, and
+ * looks for the smallest one, with the agent's own planner, which otherwise has cards that a driver
+ * showed.
  */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 enum { MAX_PARTS = 40, MAX_USERS = 3, MAX_WANTS = 4, TEXT_BYTES = 1 << 20 };
-
-struct bytes {
-    const uint8_t *next;
-    size_t left;
-};
-
-static unsigned take(struct bytes *b)
-{
-    if (b->left == 0)
-        return 0;
-    b->left--;
-    return *b->next++;
-}
 
 /* A number of the schema's, mostly a small one. */
 static int64_t take_number(struct bytes *b, int64_t most)

@@ -8,6 +8,7 @@
 #include "base/err.h"
 
 #include "partition/mig.h"
+#include "test/fuzz/bytes.h"
 
 /*
  * Input: a table of MIG profiles as a driver or an agent may send it, what stands on the card, and
@@ -15,19 +16,6 @@
  * one that the card can hold.
  */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-struct bytes {
-    const uint8_t *next;
-    size_t left;
-};
-
-static unsigned take(struct bytes *b)
-{
-    if (b->left == 0)
-        return 0;
-    b->left--;
-    return *b->next++;
-}
 
 static void take_profile(struct bytes *b, unsigned number, struct mig_profile *p)
 {

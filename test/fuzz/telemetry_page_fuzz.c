@@ -13,27 +13,15 @@
 #include "nodeagent/telemetry/dcgm_page.h"
 #include "nodeagent/telemetry/hami_page.h"
 #include "nodeagent/telemetry/neutral_fields.h"
+#include "test/fuzz/bytes.h"
 
 /*
- * Input: what cards measured, by any library, and who has them, by any names. Each line of the page is
- * one that Prometheus reads, no series is there twice, and no value is negative or no number.
+ * Input: what cards measured, by any library, and who has them, by any names. Prometheus can read
+ * each line of the page, no series is there twice, and each value is a number that is not negative.
  */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 enum { MAX_CARDS = 3, MAX_HOLDERS = 4, MAX_PARTS = 3, MAX_PROCESSES = 6, PAGE_BYTES = 1 << 22 };
-
-struct bytes {
-    const uint8_t *next;
-    size_t left;
-};
-
-static unsigned take(struct bytes *b)
-{
-    if (b->left == 0)
-        return 0;
-    b->left--;
-    return *b->next++;
-}
 
 /* Any bytes but NUL, as many as fit. */
 static void take_text(struct bytes *b, char *to, size_t room)
@@ -73,8 +61,8 @@ static void take_values(struct bytes *b, struct telemetry_values *v)
         v->of[i] = take_value(b);
 }
 
-/* Holders have names of their own, as telemetry_node_build joins those of the same; the number keeps
- * them apart. */
+/* Holders of a place differ in their names, since telemetry_node_build joins those that do not: here
+ * the number makes the difference. */
 static void take_holders(struct bytes *b, struct telemetry_place *p)
 {
     char name[40];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plugin's threads: a list that one thread reads while another looks at its objects, to its end and not to
- * its end; and many agents that are asked at the same time.
+ * The plugin's threads: a list that one thread reads while another looks at its objects, to the end
+ * or to a part of it; and many agents that are asked at the same time.
  */
 #include <assert.h>
 #include <stdio.h>

@@ -141,7 +141,8 @@ Test(mps_link, a_client_gets_in_once_the_daemon_is_ready_and_that_is_told)
     cr_expect_null(mps_link_trouble(link_of_cards));
 }
 
-/* Its user calls it to say what it knows: to be called back from there would make it say it again. */
+/* mps_link_update is called by the user of the link, to whom a change is told: told from within the
+ * call, he would call again. */
 Test(mps_link, a_daemon_that_ends_because_it_was_set_so_is_not_told_before_it_has_ended)
 {
     mps_link_update(link_of_cards);

@@ -71,6 +71,14 @@ static void node_read(struct node *n)
     n->inventory.n_cards = 0;
 }
 
+/* A node with one card, which is not cut. */
+static void node_native(struct node *n)
+{
+    node_init(n, 1);
+    n->hw.cards[0].card.mode = n->hw.cards[0].card.pending_mode = GPU_NATIVE;
+    node_read(n);
+}
+
 static void node_done(struct node *n)
 {
     for (size_t i = 0; i < FAKE_MAX_CARDS; i++)
@@ -590,9 +598,7 @@ Test(node_status, shares_are_refused_where_no_kubelet_is_served)
 {
     struct node n;
     auto_device_status struct device_status st = {0};
-    node_init(&n, 1);
-    n.hw.cards[0].card.mode = n.hw.cards[0].card.pending_mode = GPU_NATIVE;
-    node_read(&n);
+    node_native(&n);
     node_want(&n,
               "spec: {devices: [{uuid: GPU-00000000-fake, mode: native, sharing: {fractional: "
               "{maxShares: 4}}}]}",
@@ -630,9 +636,7 @@ Test(node_status, a_fractional_card_is_told_with_its_shares_and_their_sums)
     struct node n;
     auto_shares struct shares shares = {0};
     auto_device_status struct device_status st = {0};
-    node_init(&n, 1);
-    n.hw.cards[0].card.mode = n.hw.cards[0].card.pending_mode = GPU_NATIVE;
-    node_read(&n);
+    node_native(&n);
     n.views[0].card.memory_mib = 81920;
     node_want(&n, SHARES, APPLIED);
     n.state.means.publisher = API_PUBLISHER_KUBELET;
@@ -669,9 +673,7 @@ Test(node_status, a_breach_is_told_of_the_share_of_that_container_alone)
                                   .since_ms = 1800000000000,
                                   .reason = BREACH_OVER_LIMIT,
                                   .message = "uses 3500 MiB"};
-    node_init(&n, 1);
-    n.hw.cards[0].card.mode = n.hw.cards[0].card.pending_mode = GPU_NATIVE;
-    node_read(&n);
+    node_native(&n);
     n.views[0].card.memory_mib = 81920;
     node_want(&n, SHARES, APPLIED);
     n.state.means.publisher = API_PUBLISHER_KUBELET;
@@ -716,9 +718,7 @@ Test(node_status, the_level_of_a_card_is_that_of_its_weakest_share)
     static char ns[] = "ns", pod[] = "pod";
     struct node n;
     auto_shares struct shares shares = {0};
-    node_init(&n, 1);
-    n.hw.cards[0].card.mode = n.hw.cards[0].card.pending_mode = GPU_NATIVE;
-    node_read(&n);
+    node_native(&n);
     n.views[0].card.memory_mib = 81920;
     node_want(&n, SHARES, APPLIED);
     n.state.means.publisher = API_PUBLISHER_KUBELET;
@@ -755,9 +755,7 @@ Test(node_status, a_card_in_another_threads_hands_has_no_part_in_the_sums)
 {
     struct node n;
     struct device_status st = {0}, next = {0};
-    node_init(&n, 1);
-    n.hw.cards[0].card.mode = n.hw.cards[0].card.pending_mode = GPU_NATIVE;
-    node_read(&n);
+    node_native(&n);
     n.views[0].card.memory_mib = 81920;
     node_want(&n, SHARES, APPLIED);
     n.state.means.publisher = API_PUBLISHER_KUBELET;
@@ -780,9 +778,7 @@ Test(node_status, mps_is_refused_where_no_kubelet_is_served)
 {
     struct node n;
     auto_device_status struct device_status st = {0};
-    node_init(&n, 1);
-    n.hw.cards[0].card.mode = n.hw.cards[0].card.pending_mode = GPU_NATIVE;
-    node_read(&n);
+    node_native(&n);
     node_want(&n,
               "spec: {devices: [{uuid: GPU-00000000-fake, mode: native, sharing: {mps: {replicas: "
               "4}}}]}",
@@ -1079,12 +1075,18 @@ static void expect_replicas(struct node *n, int64_t of_card, int64_t of_part)
     "spec: {devices: [{uuid: GPU-00000000-fake, mode: " mode                                       \
     ", sharing: {timeSlicing: {replicas: 4}}}]}"
 
+static void node_of_a_shared_partition(struct node *n)
+{
+    node_init(n, 1);
+    fake_put(&n->hw.cards[0], "1g.10gb", 0, whole_1g);
+    node_read(n);
+    node_want(n, SHARED_BY_4("mig, mig: {profiles: [{profile: 1g.10gb, count: 1}]}"), APPLIED);
+}
+
 Test(node_status, a_card_that_containers_share_says_how_many_can)
 {
     struct node n;
-    node_init(&n, 1);
-    n.hw.cards[0].card.mode = GPU_NATIVE;
-    node_read(&n);
+    node_native(&n);
     node_want(&n, SHARED_BY_4("native"), APPLIED);
     expect_replicas(&n, 4, 0);
 }
@@ -1092,20 +1094,14 @@ Test(node_status, a_card_that_containers_share_says_how_many_can)
 Test(node_status, of_a_cut_card_each_partition_says_how_many_containers_can_have_it)
 {
     struct node n;
-    node_init(&n, 1);
-    fake_put(&n.hw.cards[0], "1g.10gb", 0, whole_1g);
-    node_read(&n);
-    node_want(&n, SHARED_BY_4("mig, mig: {profiles: [{profile: 1g.10gb, count: 1}]}"), APPLIED);
+    node_of_a_shared_partition(&n);
     expect_replicas(&n, 0, 4);
 }
 
 Test(node_status, with_the_strategy_none_a_cut_card_is_shared_as_a_whole)
 {
     struct node n;
-    node_init(&n, 1);
-    fake_put(&n.hw.cards[0], "1g.10gb", 0, whole_1g);
-    node_read(&n);
-    node_want(&n, SHARED_BY_4("mig, mig: {profiles: [{profile: 1g.10gb, count: 1}]}"), APPLIED);
+    node_of_a_shared_partition(&n);
     n.spec.mig_strategy = API_STRATEGY_NONE;
     expect_replicas(&n, 4, 0);
 }
@@ -1113,19 +1109,15 @@ Test(node_status, with_the_strategy_none_a_cut_card_is_shared_as_a_whole)
 Test(node_status, a_card_that_nobody_shares_says_nothing_of_replicas)
 {
     struct node n;
-    node_init(&n, 1);
-    n.hw.cards[0].card.mode = GPU_NATIVE;
-    node_read(&n);
+    node_native(&n);
     expect_replicas(&n, 0, 0);
 }
 
-/* The controller publishes, so that nobody would run the daemons. */
+/* Where the controller publishes the resources, no agent runs the daemons of MPS. */
 Test(node_status, a_card_whose_sharing_is_refused_says_nothing_of_replicas)
 {
     struct node n;
-    node_init(&n, 1);
-    n.hw.cards[0].card.mode = GPU_NATIVE;
-    node_read(&n);
+    node_native(&n);
     node_want(&n,
               "spec: {devices: [{uuid: GPU-00000000-fake, mode: native,"
               " sharing: {mps: {replicas: 4}}}]}",
@@ -1141,9 +1133,7 @@ Test(node_status, replicas_of_the_nodes_own_configuration_are_said_too)
     const struct plugin_config config = {.sharing = PLUGIN_TIME_SLICING,
                                          .shared = &gpus,
                                          .n_shared = 1};
-    node_init(&n, 1);
-    n.hw.cards[0].card.mode = GPU_NATIVE;
-    node_read(&n);
+    node_native(&n);
     n.state.config = &config;
     expect_replicas(&n, 4096, 0);
 }
@@ -1212,9 +1202,7 @@ Test(node_status, under_single_labels_and_resources_agree_whatever_stands)
 Test(node_status, shared_cards_under_a_name_of_their_own_are_not_marked)
 {
     struct node n;
-    node_init(&n, 1);
-    n.hw.cards[0].card.mode = GPU_NATIVE;
-    node_read(&n);
+    node_native(&n);
     node_want(&n,
               "spec: {devices: [{uuid: GPU-00000000-fake, mode: native,"
               " sharing: {timeSlicing: {replicas: 4, renameByDefault: true}}}]}",

@@ -63,8 +63,8 @@ MAD(nvmlDeviceGetMigDeviceHandleByIndex, (nvml_device d, unsigned index, nvml_de
 
 #define YEAR_US (365ULL * 86400 * 1000000)
 
-/* Microseconds since 1970, as the driver has them, and ten years ahead, as the clock is before it is
- * set. */
+/* The time stamp of a sample, in microseconds since 1970. A library that is mad about "clock" has it
+ * ten years ahead, as before a clock that was wrong is set. */
 static unsigned long long sampled_us(void)
 {
     unsigned long long now = (unsigned long long)clock_wall_ms(clock_real()) * 1000;

@@ -92,8 +92,9 @@ static double mean_of(unsigned pid, const struct nvml_process_sample *samples, u
     return of_pid ? sum / of_pid : 0;
 }
 
-/* The time stamp of the last sample that was seen; 0: none was. One that lies in the future is of before
- * the clock was set back: the driver would have no later sample for as long as it takes to come again. */
+/* The time stamp of the newest sample of the measure before, or 0 for all that the driver has. A
+ * stamp in the future is of before the clock was set back: the driver would have no later sample
+ * until that time has come again. */
 static unsigned long long seen_us(const struct nvml_measure *m)
 {
     bool is_past = m->kept->sampled_us / US_OF_MS <= (uint64_t)clock_wall_ms(m->n->clock);
@@ -119,6 +120,7 @@ static void note_utilization(struct nvml_measured *kept, const struct nvml_proce
 {
     for (unsigned i = 0; i < card->n_processes; i++)
         card->processes[i].utilization = mean_of(card->processes[i].pid, samples, n);
+    /* The first counts even if it is older than the last measure's: the clock may have been set back. */
     for (unsigned i = 0; i < n; i++)
         if (i == 0 || samples[i].timeStamp > kept->sampled_us)
             kept->sampled_us = samples[i].timeStamp;
