@@ -26,10 +26,11 @@ def transitions(rig):
 
 
 def replicas(rig, *names, **flags):
-    """Replicas with pods and tokens of their own, so that the audit log tells them apart."""
-    made = [replica(rig, name, **flags) for name in names]
-    wait_for(lambda: holder(rig) == names[0], 30, lambda: f"{names[0]} to lead, not {holder(rig)}")
-    return made
+    """Replicas with pods and tokens of their own, so that the audit log tells them apart. The first leads before the others start:
+    whoever asks first for a free Lease has it."""
+    made = [replica(rig, names[0], **flags)]
+    wait_leads(rig, made[0])
+    return [*made, *(replica(rig, name, **flags) for name in names[1:])]
 
 
 def replica(rig, name, way=None, **flags):

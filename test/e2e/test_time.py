@@ -11,7 +11,7 @@ import time
 
 import pytest
 from conftest import ROOT, wait_for
-from replicas import SHORT, holder, is_by, replica, transitions
+from replicas import SHORT, holder, is_by, replica, transitions, wait_leads
 from stack import rig  # noqa: F401
 from test_failover import reigns, wrong_writes
 
@@ -46,9 +46,9 @@ class Clock:
 def pair(rig, first=None, second=None, way=None):
     """Two replicas, the first of which leads."""
     mark = rig.cluster.audit_mark()
-    made = [replica(rig, name, env=clock.env if clock else None, way=w, **LEASE_FLAGS) for name, clock, w in (("one", first, way), ("two", second, None))]
-    wait_for(lambda: holder(rig) == "one", 40, lambda: f"one to lead, not {holder(rig)}")
-    return (mark, *made)
+    one = replica(rig, "one", env=first.env if first else None, way=way, **LEASE_FLAGS)
+    wait_leads(rig, one, 40)
+    return mark, one, replica(rig, "two", env=second.env if second else None, **LEASE_FLAGS)
 
 
 def work(rig, node, rounds, between=None):

@@ -142,6 +142,7 @@ class FaultProxy:
         self.trace, self.harms = [], []
         self.silent = 0  # requests that are being swallowed
         self.servers, self.sockets = {}, []
+        self.clients = set()  # connections of the programs, idle ones too
         self.ended = threading.Event()
 
     @staticmethod
@@ -186,14 +187,22 @@ class FaultProxy:
         with self.lock:
             for request, sock in self.sockets:
                 if chosen(request):
-                    with contextlib.suppress(OSError):
-                        sock.shutdown(socket.SHUT_RDWR)
+                    self.hang_up(sock)
+
+    @staticmethod
+    def hang_up(sock):
+        with contextlib.suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
 
     def end(self):
+        """The programs may run on: their connections end, and with them the threads that serve these."""
         self.ended.set()
         for server in self.servers.values():
             server.shutdown()
         self.cut()
+        with self.lock:
+            for client in self.clients:
+                self.hang_up(client)
         for server in self.servers.values():
             server.server_close()
 
@@ -279,8 +288,16 @@ class FaultProxy:
             disable_nagle_algorithm = True
 
             def handle(self):
-                with contextlib.suppress(OSError):
-                    super().handle()
+                with proxy.lock:
+                    proxy.clients.add(self.connection)
+                    if proxy.ended.is_set():
+                        proxy.hang_up(self.connection)
+                try:
+                    with contextlib.suppress(OSError):
+                        super().handle()
+                finally:
+                    with proxy.lock:
+                        proxy.clients.remove(self.connection)
 
             def finish(self):
                 with contextlib.suppress(OSError):
