@@ -63,7 +63,7 @@ int options_check_utf8(const char *what, const char *value, struct err *e)
     return text ? 0 : err_set(e, ERR_INVALID, "%s is not UTF-8", what);
 }
 
-/* The table as getopt_long wants it. */
+/* A table of flags as getopt_long takes it. */
 struct getopt_table {
     struct option longs[OPTIONS_MAX + 1];
     char letters[2 * OPTIONS_MAX + 3];
@@ -115,8 +115,8 @@ static const struct option_def *find_option(const struct option_def *defs, int c
     return NULL;
 }
 
-/* The flag that getopt_long has refused: of a long one that it does not know (optopt is 0) the whole
- * word, which is the last that it has read. */
+/* An error that names the flag that getopt_long has refused. A long flag that it does not know
+ * (optopt is 0) is named by the whole word, which is the last that getopt_long has read. */
 static int refuse(const struct option_def *defs, char **argv, const char *before, const char *after,
                   struct err *e)
 {
@@ -129,13 +129,15 @@ static int refuse(const struct option_def *defs, char **argv, const char *before
                    after);
 }
 
-/* What getopt_long leaves of -o=json begins with the equals sign; that of -o =json is a word. */
+/* The value of a flag, without the equals sign with which getopt_long leaves that of -o=json; that
+ * of -o =json is a word of its own, and keeps its sign. */
 static const char *value_given(int code, char **argv)
 {
     bool is_joined = optarg && code < FIRST_CODE && optarg != argv[optind - 1];
     return is_joined && *optarg == '=' ? optarg + 1 : optarg;
 }
 
+/* Notes that the flag was given; a second time is an error where its row says so. */
 static int count(const struct option_def *d, struct err *e)
 {
     if (!d->value || !d->on)

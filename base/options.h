@@ -21,8 +21,8 @@ struct option_def {
     /* Target of a value; holds the default. For a switch, if not NULL: "true" or "false" when the
      * flag was given. */
     const char **text;
-    /* Target of a switch; NULL: `text` is. Of a value: set when the flag was given, and then a second
-     * one is an error; NULL: the last one counts. */
+    /* Of a switch: its target; NULL: `text` is. Of a value: set when the flag was given, and a
+     * second one is an error; NULL: the last one counts. */
     bool *on;
 };
 
@@ -33,12 +33,12 @@ struct option_def {
 int options_parse(const struct option_def *defs, int argc, char **argv, const char **operands,
                   size_t max, size_t *ret_n, struct err *e) MUST_CHECK;
 
-/* The index of the first operand; argc: there is none. A flag that is not in the table counts as one
- * without a value. */
+/* The index of the first operand; argc: there is none. A flag that is not in the table counts as
+ * one without a value. */
 int options_first_operand(const struct option_def *defs, int argc, char **argv);
 
-/* Reads the number that a flag has (named without dashes) as num_parse does. ERR_INVALID names flag,
- * value and range. */
+/* Reads the number that a flag has (named without dashes) as num_parse does. ERR_INVALID names
+ * flag, value and range. */
 int options_number(const char *flag, const char *value, int64_t min, int64_t max, int64_t *ret,
                    struct err *e) MUST_CHECK;
 

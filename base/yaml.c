@@ -282,7 +282,8 @@ static int load_stream(struct loader *l, json_t *list, struct err *e)
     }
 }
 
-/* As kubectl's reader has them: sigs.k8s.io/yaml, goyaml.v2/resolve.go. */
+/* The words that are booleans to kubectl's reader, and text here (sigs.k8s.io/yaml,
+ * goyaml.v2/resolve.go). */
 static bool is_old_boolean(const yaml_event_t *ev)
 {
     static const char *const words[] = {"y", "Y", "yes", "Yes", "YES", "on",  "On",  "ON",

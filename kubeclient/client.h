@@ -52,8 +52,8 @@ struct kc_list_opts {
     const char *resource_version; /* NULL: the most recent; "0": any, from the server's cache */
     const char *version_match;    /* NULL, "NotOlderThan" or "Exact" */
     int page_size;                /* 0: unpaged. The server's cache ignores it for version "0" */
-    /* The path to a list in each object that is mostly the same, NULL-terminated: such objects may share
-     * it, and their references are counted by one thread. NULL: none. */
+    /* The path to a list in each object that is mostly the same, NULL-terminated: such objects may
+     * share it, and their references are counted by one thread. NULL: none. */
     const char *const *shared;
 };
 

@@ -57,13 +57,13 @@ struct kc_config {
 int kc_config_discover(const char *path_flag, char *const envp[], struct kc_config *ret,
                        struct err *e) MUST_CHECK;
 
-/* The same with a context other than the file's current one, which the pod we run in has not, and is
- * not asked for. context NULL: the current one. */
+/* The same with a context other than the file's current one, which the pod we run in has not, and
+ * is not asked for. context NULL: the current one. */
 int kc_config_discover_context(const char *path_flag, const char *context, char *const envp[],
                                struct kc_config *ret, struct err *e) MUST_CHECK;
 
-/* Calls fn with the name of each context of the file from which kc_config_discover_context takes one.
- * ERR_NOT_FOUND, ERR_INVALID. */
+/* Calls fn with the name of each context of the file from which kc_config_discover_context takes
+ * one. ERR_NOT_FOUND, ERR_INVALID. */
 typedef void kc_context_fn(void *arg, const char *name);
 int kc_config_contexts(const char *path_flag, char *const envp[], kc_context_fn *fn, void *arg,
                        struct err *e) MUST_CHECK;

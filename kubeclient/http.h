@@ -49,6 +49,6 @@ struct kc_http_opts {
 int kc_http_new(const struct kc_config *config, const struct kc_http_opts *o, struct kc **ret,
                 struct err *e) MUST_CHECK;
 
-/* The way that this client takes, for connections besides its calls. c: made by kc_http_new. Borrowed
- * from it. */
+/* The way that this client takes, for connections besides its calls. c: made by kc_http_new.
+ * Borrowed from it. */
 const struct way *kc_http_way(const struct kc *c);

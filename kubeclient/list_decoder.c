@@ -166,8 +166,8 @@ static int keep(struct list_decoder *d, const char *data, size_t len, struct err
     return sb_check(sink, e);
 }
 
-/* Passes over what says nothing inside an item, which is nearly all of a list: returns the next byte
- * that scan has to see. */
+/* Passes over what says nothing inside an item, which is nearly all of a list: returns the next
+ * byte that scan has to see. */
 static size_t pass(const struct list_decoder *d, const char *data, size_t len, size_t i)
 {
     static const bool in_string[UCHAR_MAX + 1] = {['"'] = true, ['\\'] = true};

@@ -19,8 +19,8 @@ struct list_decoder;
  * whole. */
 struct list_decoder *list_decoder_new(size_t max_item_bytes, kc_item_fn *fn, void *arg);
 
-/* From now on items share this member where it is the same (kubeclient/shared_member.h). Borrows the
- * path. */
+/* Lets items share the member at this path, from now on, where it is the same
+ * (kubeclient/shared_member.h). path is borrowed; NULL: none is shared. */
 void list_decoder_share(struct list_decoder *d, const char *const *path);
 
 /* ERR_TOO_LARGE, ERR_PROTOCOL, what fn returned; no more may be fed afterwards. */

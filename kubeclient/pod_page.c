@@ -17,7 +17,7 @@
 
 enum { MAX_HEADER_BYTES = 65536 };
 
-/* What is read of the answer to one request. */
+/* One request, and its answer as far as it has been read. */
 struct reading {
     CURLM *multi;
     CURL *easy;

@@ -16,9 +16,9 @@
 
 #define PROTOCOL "v4.channel.k8s.io"
 
-/* A piece that is read at once, and what waits at most before nothing more is read. */
+/* Bytes that are read at once, and bytes that may wait before nothing more is read. */
 enum { PIECE_BYTES = 16384, MAX_WAITING_BYTES = 262144, PORT_BYTES = 2 };
-/* Of the error's text, as much as a person reads. */
+/* A kubelet's words are cut here: no person reads more. */
 enum { MAX_WORDS_BYTES = 1024 };
 enum channel { DATA, ERROR, CHANNELS };
 
@@ -105,9 +105,9 @@ static int take_messages(struct port_forward *p, struct err *e)
     return rc;
 }
 
-/* One piece, so that a peer who never pauses holds nobody. 1: there may be more, which poll does not
- * see where libcurl has decrypted it. An end without a close frame is the server's, too: kubelets
- * end so. */
+/* One piece, so that a peer who never pauses holds nobody. 1: there may be more, which poll does
+ * not see where libcurl has decrypted it. An end without a close frame is the server's, too:
+ * kubelets end so. */
 static int receive(struct port_forward *p, struct err *e)
 {
     char piece[PIECE_BYTES];

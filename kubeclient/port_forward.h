@@ -26,7 +26,8 @@ struct port_forward;
 int port_forward_new(const struct way *way, struct scope *s, const char *ns, const char *pod,
                      uint16_t port, struct port_forward **ret, struct err *e) MUST_CHECK;
 
-/* The user's stream socket, of which the port is the other end from now on; p closes it. Once. */
+/* Gives p the user's stream socket, of which the port is the other end from now on; p closes it.
+ * Once. */
 void port_forward_attach(struct port_forward *p, int fd);
 
 /* Moves some of what there is, both ways, without waiting; what comes before a user keeps. 1: there
@@ -36,7 +37,7 @@ void port_forward_attach(struct port_forward *p, int fd);
 int port_forward_move(struct port_forward *p, struct err *e) MUST_CHECK;
 
 enum { PORT_FORWARD_FDS = 2 };
-/* What to wait for before the next move, after one that returned 0. */
+/* The descriptors to wait for before the next move, after one that returned 0. */
 void port_forward_poll(const struct port_forward *p, struct pollfd ret[PORT_FORWARD_FDS]);
 
 /* NULL allowed; returns NULL. */

@@ -83,8 +83,8 @@ static void remember(struct shared_member *m, const char *list, size_t len, size
     m->n += m->n < MAX_SEEN;
 }
 
-/* What stands in the list's place while the rest is parsed, as a text of JSON and as its value: no API
- * server writes it. */
+/* The mark that stands in the list's place while the rest is parsed, as a text of JSON and as its
+ * value: no API server writes it. */
 #define MARK      "\"\\u0001shared\\u0001\""
 #define MARK_TEXT "\001shared\001"
 
@@ -98,8 +98,8 @@ static bool put(const struct shared_member *m, json_t *obj, json_t *value)
     return text && strcmp(text, MARK_TEXT) == 0 && json_object_set(obj, *key, value) == 0;
 }
 
-/* The object with the mark in the place of the list, and then the list that was seen. False: the list was
- * not where the path leads, or the rest cannot be parsed. */
+/* The object with the mark in the place of the list, and then the list that was seen. False: the
+ * list was not where the path leads, or the rest cannot be parsed. */
 static bool parse_around(const struct shared_member *m, const struct shared_text *seen,
                          const char *text, size_t len, const char *list, json_t **ret)
 {

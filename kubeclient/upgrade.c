@@ -146,7 +146,8 @@ static int receive_more(struct upgrade *u, struct scope *s, struct err *e)
 
 /* --- The handshake --- */
 
-/* What a server that understands the key answers (RFC 6455, section 4.2.2). Caller frees. */
+/* The Sec-WebSocket-Accept of a server that understands the key (RFC 6455, section 4.2.2). Caller
+ * frees. */
 static char *accept_of(const char *key)
 {
     unsigned char digest[SHA1_BYTES];
@@ -224,7 +225,7 @@ static int receive_head(struct upgrade *u, struct scope *s, char **ret, struct e
     return 0;
 }
 
-/* The answer is not the one that was asked for: a Status, of which the length is told, says why. */
+/* The error of an answer that is no WebSocket: the Status in it says why, if its length is told. */
 static int refused(struct upgrade *u, struct scope *s, const char *head, struct err *e)
 {
     int64_t len = 0;

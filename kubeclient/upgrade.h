@@ -20,14 +20,14 @@ struct upgrade;
 int upgrade_new(const struct way *way, struct scope *s, const char *path, const char *protocol,
                 struct upgrade **ret, struct err *e) MUST_CHECK;
 
-/* For poll: to read from when upgrade_recv had nothing. Borrowed. */
+/* The descriptor to poll for reading when upgrade_recv had nothing. Borrowed. */
 int upgrade_fd(const struct upgrade *u);
 
-/* Without waiting: how much arrived is in *ret_len, 0 for nothing. ERR_UNAVAILABLE: the peer has
- * closed it, or it broke. */
+/* Receives without waiting: *ret_len is how much arrived, 0 for nothing. ERR_UNAVAILABLE: the peer
+ * has closed the connection, or it broke. */
 int upgrade_recv(struct upgrade *u, void *p, size_t room, size_t *ret_len,
                  struct err *e) MUST_CHECK;
-/* Without waiting: how much was sent is in *ret_len. The same. */
+/* Sends without waiting: *ret_len is how much was sent. The same error. */
 int upgrade_send(struct upgrade *u, const void *p, size_t len, size_t *ret_len,
                  struct err *e) MUST_CHECK;
 

@@ -13,7 +13,7 @@
 
 /*
  * The way to the API server: its address, what is trusted there, and who we are, as options of
- * libcurl. All that connects to it uses it. Constant once made; any thread.
+ * libcurl. Everything that connects to that server uses it. Constant once made; any thread.
  */
 struct way {
     const struct kc_config *config; /* borrowed */
@@ -41,11 +41,11 @@ struct curl_slist *way_connect_to(const struct way *w);
  * on. ERR_UNAVAILABLE. */
 int way_drive(CURLM *multi, CURLcode *ret, struct err *e) MUST_CHECK;
 enum { WAY_FDS = 3 };
-/* Waits until the transfer can go on, or one of at most WAY_FDS descriptors is ready (negative: none),
- * or the scope ends. */
+/* Waits until the transfer can go on, or one of at most WAY_FDS descriptors is ready (negative:
+ * none), or the scope ends. */
 void way_await(CURLM *multi, struct scope *s, const struct pollfd *fds, size_t n);
 
-/* What a failure of libcurl is here. */
+/* The kind of an error that libcurl has found. */
 enum err_kind way_err_kind(CURLcode code);
 /* Makes the peer's text printable ASCII: control characters could move a terminal's cursor. */
 void way_clean_words(char *text);

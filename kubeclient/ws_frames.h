@@ -35,7 +35,7 @@ struct ws_message {
 /* Appends one frame, a whole message. mask: random, another one for each frame. */
 void ws_frame_add(struct sb *out, const struct ws_message *m, const uint8_t mask[4]);
 
-/* What arrived and was not returned yet. One thread. */
+/* A reader, with the bytes that arrived and were not returned yet. One thread. */
 struct ws_reader {
     struct sb in;      /* undecoded */
     size_t taken;      /* bytes at its beginning that the last answer stood in */

@@ -257,7 +257,7 @@ static int64_t unavailable_since(const json_t *deployment)
     return available && available->status != CONDITION_TRUE ? available->last_transition_ms : 0;
 }
 
-/* One that somebody took to no replicas is meant so. */
+/* A Deployment with zero replicas wanted is a warning alone: somebody has meant it so. */
 void checkup_scheduler(struct checkup *c, const json_t *deployment)
 {
     const char *ns = JX_STR_AT(deployment, "metadata", "namespace");

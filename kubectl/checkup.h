@@ -37,8 +37,8 @@ void checkup_node(struct checkup *c, const json_t *node);
 void checkup_device(struct checkup *c, const json_t *device);
 void checkup_wish(struct checkup *c, const char *kind, const json_t *obj);
 void checkup_lease(struct checkup *c, const json_t *lease);
-/* A Deployment of the scheduler's name, and a Lease. Without the Deployment it is not installed, and
- * nothing is found. */
+/* A Deployment of the scheduler's name, and a Lease. Without the Deployment it is not installed,
+ * and nothing is found. */
 void checkup_scheduler(struct checkup *c, const json_t *deployment);
 void checkup_scheduler_lease(struct checkup *c, const json_t *lease);
 /* Adds the findings that only all objects together tell, and sorts all. */

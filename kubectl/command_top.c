@@ -71,7 +71,7 @@ static int see_pod(void *arg, const json_t *obj, struct err *e)
     return 0;
 }
 
-/* Of the agents of one node the first alone is asked. */
+/* Keeps the first agent of each node alone. */
 static void keep_one_a_node(struct round *r)
 {
     size_t n = 0;
@@ -86,7 +86,7 @@ static void keep_one_a_node(struct round *r)
     r->n = n;
 }
 
-/* Who may not read Nodes is not told that there is none. */
+/* True when the API server says that there is no such Node; not when Nodes may not be read. */
 static bool lacks_node(const struct round *r, const char *node)
 {
     auto_err struct err e = {0};
@@ -95,7 +95,7 @@ static bool lacks_node(const struct round *r, const char *node)
     return kc_get(r->c->kc, r->c->scope, &t, &obj, &e) == -ERR_NOT_FOUND;
 }
 
-/* Why there is nobody to ask. */
+/* The error that says why there is no agent to ask. */
 static int say_none(const struct round *r, const char *node, struct err *e)
 {
     const char *on = node ? " on node " : "";

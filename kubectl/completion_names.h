@@ -5,8 +5,8 @@
 #include "kubectl/completion.h"
 
 /* Appends the names of the cluster's objects that begin so, one a line: nodes that have a Device,
- * namespaces, or pods of ns that wait for a node. What does not come before the scope ends, or may not
- * be read, is left out. */
+ * namespaces, or pods of ns that wait for a node. What does not come before the scope ends, or may
+ * not be read, is left out. */
 void completion_names(struct kc *kc, struct scope *s, enum completion_kind kind, const char *ns,
                       const char *with, struct sb *ret);
 

@@ -11,13 +11,13 @@
 #include "kubectl/operand.h"
 #include "kubectl/session.h"
 
-/* No person waits longer for words. */
+/* The bounds of a completion: no person waits longer for words. */
 enum { MAX_COMPLETION_BYTES = 65536, COMPLETION_MS = 1000 };
 
 /* Where the agents are by default (config/namespace). */
 #define AGENTS_NS "cleave-node"
 
-/* What was given to the one command that a process runs. */
+/* The flags and the operand of the one command that a process runs. */
 static struct given {
     struct session_flags session;
     const char *node, *file, *ns;
@@ -62,7 +62,7 @@ static int run_plan(const struct command *c, const struct session *s)
     return command_plan(c, given.file);
 }
 
-/* As kubectl has it, -n "" is as if absent. */
+/* The namespace that -n names, else the other; -n "" counts as absent, as for kubectl. */
 static const char *ns_or(const char *other)
 {
     return given.ns && *given.ns ? given.ns : other;
@@ -115,7 +115,7 @@ static int take_node(struct err *e)
     return 0;
 }
 
-/* People write a file without its flag. */
+/* The error for a file that stands without its flag, as people write it. */
 static int take_no_file(struct err *e)
 {
     return err_set(e, ERR_INVALID, "unexpected argument \"%s\": did you mean -f %s?", given.operand,
@@ -130,7 +130,7 @@ enum { MAX_OWN_FLAGS = 3 };
         .help = "only this node"                                                                   \
     }
 
-/* For the habit: these commands look at all namespaces anyway. */
+/* A flag for the habit: its commands look at all namespaces anyway. */
 #define ALL_FLAG                                                                                   \
     {                                                                                              \
         .name = "all-namespaces", .letter = 'A', .on = &given.all_namespaces,                      \
@@ -233,7 +233,7 @@ static void add_usage(const struct command_def *d, struct sb *b)
             d->name ? " " : "", d->name ? d->name : "", *d->words ? " " : "", d->words);
 }
 
-/* The command without a name tells of all. */
+/* The help of the command without a name lists all. */
 static void show_help(const struct command_def *d, const struct option_def *flags)
 {
     auto_sb struct sb usage = SB_INIT(4096);
@@ -298,8 +298,8 @@ static void all_flags(struct option_def ret[OPTIONS_MAX + 1])
     ret[n] = (struct option_def){0};
 }
 
-/* The flags before the last word are taken as far as they can be read. A cluster that gives no names
- * in time is no error. */
+/* The flags before the last word are taken as far as they can be read. A cluster that gives no
+ * names in time is no error. */
 static void add_names(enum completion_kind kind, int argc, char **argv, struct sb *ret)
 {
     auto_err struct err e = {0};
@@ -340,13 +340,14 @@ static int tell_version(void)
     return puts("kubectl-cleave " CLEAVE_VERSION) < 0;
 }
 
-/* Without zeroing: jansson asks for millions of pieces when a long list is parsed, and fills them. */
+/* Memory for jansson, not zeroed: it asks for millions of pieces when a long list is parsed, and
+ * fills them. */
 static void *json_memory(size_t bytes)
 {
     return xrealloc(/* p= */ NULL, bytes);
 }
 
-/* Brings the command's name before the flags that stand before it. Returns it; NULL: there is none. */
+/* Moves the command's name to the front of the flags before it. Returns it; NULL: there is none. */
 static const char *take_verb(int argc, char **argv)
 {
     struct option_def all[OPTIONS_MAX + 1];

@@ -28,9 +28,9 @@ struct node_fix {
 /* True for a resource of which a change of layout can give more: partitions, slices of a
  * layout, and whole cards. */
 bool node_fix_can_give(const char *resource);
-/* Finds the change. spec NULL: it cannot be read. more: 1 to NODE_FIX_MAX. False: no change that can
- * be made now, and touches nothing in use, gives them, or none that costs less than effort->most.
- * *ret is set where true is returned, and may cost more. */
+/* Finds the change. spec NULL: it cannot be read. more: 1 to NODE_FIX_MAX. False: no change that
+ * can be made now, and touches nothing in use, gives them, or none that costs less than
+ * effort->most. *ret is set where true is returned, and may cost more. */
 bool node_fix_find(const struct device_status *st, const struct device_spec *spec,
                    const char *resource, unsigned more, struct fix_effort *effort,
                    struct node_fix *ret);

@@ -7,7 +7,7 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
-/* As `kubectl api-resources` has them. */
+/* The types' names and short names, as `kubectl api-resources` lists them. */
 static const char *const pods[] = {"pod", "pods", "po", NULL};
 static const char *const nodes[] = {"node", "nodes", "no", NULL};
 

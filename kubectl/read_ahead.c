@@ -8,7 +8,7 @@
 
 enum { AHEAD = 32 };
 
-/* What stands before mu is the reader's; what follows mu is guarded by it. */
+/* A list between the two threads: the fields before mu are the reader's, mu guards the others. */
 struct ahead {
     struct kc *kc;
     struct scope *scope;
@@ -40,7 +40,7 @@ static size_t await_room(struct ahead *a, bool *ret_stopped)
     return a->looked_at;
 }
 
-/* Without the lock: what the caller is done with is the reader's again. */
+/* Drops the items that the caller is done with. It needs no lock: they are the reader's again. */
 static void drop(struct ahead *a, size_t until)
 {
     while (a->dropped < until)

@@ -7,7 +7,7 @@
 
 enum { LOOK_AGAIN_MS = 60000, TIMES_AS_LONG = 10 };
 
-/* To the upper left corner, and from there on nothing. */
+/* Moves the cursor to the upper left corner, and clears the screen from there on. */
 #define CLEAR "\033[H\033[J"
 
 static int ring(void *arg, enum kc_change change, const json_t *obj, struct err *e)

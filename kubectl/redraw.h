@@ -11,10 +11,10 @@ typedef int redraw_fn(void *arg, char **ret_text, char **ret_version);
 
 /* Draws until the scope ends, which is COMMAND_OK, or something fails. On a terminal each picture
  * takes the place of the one before, and has no more lines than fit; elsewhere they follow one
- * another. A new picture is made when
- * an object of this kind and these fields (a selector; NULL: all) has changed, and each minute,
- * since it shows objects of other kinds as well. A picture like the last one is not drawn. Making
- * pictures takes at most a tenth of the time, and there is at most one in c->redraw_ms. */
+ * another. A new picture is made when an object of this kind and these fields (a selector; NULL:
+ * all) has changed, and each minute, since it shows objects of other kinds as well. A picture like
+ * the last one is not drawn. Making pictures takes at most a tenth of the time, and there is at
+ * most one in c->redraw_ms. */
 int redraw_run(const struct command *c, const struct kc_target *t, const char *fields,
                redraw_fn *fn, void *arg);
 

@@ -20,13 +20,13 @@ struct screen {
     bool in_place; /* a picture may take the place of the one before */
 };
 
-/* The screen of an environment. columns, rows: of a terminal; 0: not known. Where there is none that
- * knows its width, COLUMNS tells it. It has colours only on a terminal that knows them, and not where
- * NO_COLOR is set to anything (https://no-color.org). */
+/* The screen of an environment. columns, rows: of a terminal; 0: not known. Where there is none
+ * that knows its width, COLUMNS tells it. It has colours only on a terminal that knows them, and
+ * not where NO_COLOR is set to anything (https://no-color.org). */
 struct screen screen_of(bool is_terminal, size_t columns, size_t rows, char *const envp[]);
 /* The screen behind this descriptor. */
 struct screen screen_behind(int fd, char *const envp[]);
-/* A screen behind this descriptor with the size that it has by now; without a terminal as it was. */
+/* The screen with the size that the terminal has by now; without a terminal it stays as it was. */
 struct screen screen_now(const struct screen *s, int fd);
 
 enum ink { INK_PLAIN, INK_STRONG, INK_DIM, INK_GOOD, INK_BUSY, INK_BAD };

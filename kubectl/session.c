@@ -25,7 +25,8 @@ static int page_of(void *arg, struct scope *s, const struct pod_page *page, char
     return pod_page_get(kc_http_way(arg), s, page, ret, e);
 }
 
-/* As kubectl takes it: a number without a unit is seconds. 0: the client's own. */
+/* Reads a time as kubectl does: a number without a unit is seconds. *ret_ms stays 0, the client's
+ * own bound, where the text is "0" or absent. */
 static int read_timeout(const char *text, int64_t *ret_ms, struct err *e)
 {
     if (!text || strcmp(text, "0") == 0)

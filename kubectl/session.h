@@ -6,7 +6,7 @@
 
 /* A command's cluster and outputs, from the flags that all commands have. */
 
-/* What was given; NULL: nothing. */
+/* The flags' values; NULL: not given. */
 struct session_flags {
     const char *kubeconfig, *context, *output;
     const char *timeout; /* of one request */
@@ -18,8 +18,8 @@ struct session {
     struct scope *scope;
 };
 
-/* Fills both; *c borrows from *ret. Connects only when asked. ERR_INVALID, and what a kubeconfig may
- * lack. */
+/* Fills *ret, and *c, which borrows from it; connects to nothing yet. ERR_INVALID: a flag; the
+ * errors of a kubeconfig (kubeclient/config.h). */
 int session_open(const struct session_flags *given, struct session *ret, struct command *c,
                  struct err *e) MUST_CHECK;
 void session_done(struct session *s);

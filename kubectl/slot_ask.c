@@ -10,8 +10,8 @@
 
 enum { MAX_WORDS_BYTES = 64 << 10 };
 
-/* The slots of a container, as the agent counts them (slot_wish.c). A number that is more than a node
- * can have is one more than that. */
+/* The slots of a container, as the agent counts them (slot_wish.c). A number that is more than a
+ * node can have is one more than that. */
 static size_t slots_of(const json_t *container)
 {
     const json_t *limits = JX_AT(container, "resources", "limits");

@@ -127,7 +127,7 @@ static const struct measure *measure_of(const char *metric)
     return NULL;
 }
 
-/* Of a card that pods share each has a series, and their sum is the card's number. */
+/* Adds a series to a number: that of a card that pods share is the sum of the pods' series. */
 static void add_value(struct top_values *v, const struct measure *m, double value)
 {
     double *at = (double *)(void *)((char *)v + m->at);

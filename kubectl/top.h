@@ -10,7 +10,7 @@
 
 /* The use of a node's cards now, from its agent's page of telemetry (docs/gpu-metrics.md). Pure. */
 
-/* More than any node has, of each kind. */
+/* The bounds of a page, more than any node has: its cards, and a card's GPU instances and pods. */
 enum { TOP_MAX_CARDS = 256, TOP_MAX_PARTS = 64, TOP_MAX_USERS = 1024 };
 
 /* A number that is not on the page. */
@@ -22,7 +22,7 @@ struct top_values {
     double memory;                   /* used, bytes */
     double total;                    /* bytes; TOP_NOT_TOLD of a pod */
     double celsius, watts;           /* of a card alone */
-    double engine, unused, reserved; /* what use and total are made of where they are not there */
+    double engine, unused, reserved; /* use and total are made of them where the page lacks these */
 };
 
 /* A pod on a card or a part. */

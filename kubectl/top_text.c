@@ -36,7 +36,7 @@ static size_t width_of_name(const struct screen *s)
 
 /* --- Numbers --- */
 
-/* "" for what is not told. Caller frees. */
+/* The number with its unit; "": it is not told. Caller frees. */
 static char *number(double value, int decimals, const char *unit)
 {
     return isnan(value) ? xstrdup("") : xasprintf("%.*f%s", decimals, value, unit);
@@ -133,7 +133,7 @@ static void add_users(const struct top_user *users, size_t n, const char *before
         add_user(&users[i], before, s, b);
 }
 
-/* Whoever has the instance for himself stands on its line. */
+/* A pod that has the instance for itself is named on the instance's line. */
 static void add_part(const struct top_part *p, const struct screen *s, struct sb *b)
 {
     bool alone = p->n == 1;

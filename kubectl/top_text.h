@@ -6,7 +6,7 @@
 #include "kubectl/screen.h"
 #include "kubectl/top.h"
 
-/* What the cards of nodes do now, for a person and for programs. Pure. */
+/* The use of nodes' cards now, as lines for a person and as a document for programs. Pure. */
 
 struct top_view {
     const char *name;
