@@ -54,13 +54,15 @@ static void replace(char **at, char *with)
     *at = with;
 }
 
-/* False: the scope has ended. */
-static bool rest(const struct command *c, int64_t began_ms, int64_t took_ms)
+static int64_t later(int64_t a, int64_t b)
 {
-    int64_t least = took_ms * TIMES_AS_LONG;
-    int64_t until = began_ms + (least > c->redraw_ms ? least : c->redraw_ms);
-    int64_t left = until - clock_mono_ms(c->clock);
-    return scope_wait_ms(c->scope, left > 0 ? left : 0);
+    return a > b ? a : b;
+}
+
+/* False: the scope has ended. */
+static bool rest_until(const struct command *c, int64_t mono_ms)
+{
+    return scope_wait_ms(c->scope, later(mono_ms - clock_mono_ms(c->clock), 0));
 }
 
 /* Makes a picture, and draws it if it is another than the one that is shown. */
@@ -91,7 +93,7 @@ int redraw_run(const struct command *c, const struct kc_target *t, const char *f
         const struct kc_watch_opts o = {.fields = fields, .resource_version = version};
         if (await_change(c, t, &o, &e) < 0)
             return scope_is_canceled(c->scope) ? COMMAND_OK : command_fail(c->err, c->server, &e);
-        if (!rest(c, began, took))
+        if (!rest_until(c, began + later(took * TIMES_AS_LONG, c->redraw_ms)))
             return COMMAND_OK;
     }
 }
@@ -99,11 +101,13 @@ int redraw_run(const struct command *c, const struct kc_target *t, const char *f
 int redraw_each(const struct command *c, int64_t ms, redraw_fn *fn, void *arg)
 {
     auto_free char *shown = NULL;
-    do {
+    for (;;) {
         auto_free char *version = NULL;
+        int64_t next = clock_mono_ms(c->clock) + ms;
         int code = draw_next(c, fn, arg, &shown, &version);
         if (code != COMMAND_OK)
             return scope_is_canceled(c->scope) ? COMMAND_OK : code;
-    } while (scope_wait_ms(c->scope, ms));
-    return COMMAND_OK;
+        if (!rest_until(c, later(next, clock_mono_ms(c->clock) + c->redraw_ms)))
+            return COMMAND_OK;
+    }
 }

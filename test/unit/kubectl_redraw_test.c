@@ -2,6 +2,9 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "base/xalloc.h"
+
+#include "kubectl/redraw.h"
 #include "kubectl_support.h"
 #include "service/resources.h"
 
@@ -131,4 +134,37 @@ Test(redraw, a_server_that_refuses_ends_it)
     auto_desk_answer struct desk_answer a = desk_cards_watch(OUTPUT_TEXT, NULL, take_away);
     cr_expect_eq(a.code, COMMAND_FAILED);
     cr_expect_not_null(strstr(a.err, "devices is forbidden"), "%s", a.err);
+}
+
+/* A picture that is made in an hour of the command's clock. The second one is the last. */
+struct slow {
+    struct clock *clock;
+    struct scope *scope;
+    int n;
+};
+
+enum { HOUR_MS = 3600000 };
+
+static int make_slowly(void *arg, char **ret_text, char **ret_version)
+{
+    struct slow *s = arg;
+    (void)ret_version;
+    clock_fake_advance(s->clock, HOUR_MS);
+    if (++s->n == 2)
+        scope_cancel(s->scope);
+    *ret_text = xasprintf("%d\n", s->n);
+    return COMMAND_OK;
+}
+
+Test(redraw, the_time_that_a_picture_takes_does_not_put_off_the_next, .timeout = 60)
+{
+    auto_clock struct clock *clock = clock_fake_new(0);
+    auto_scope struct scope *scope = scope_new(NULL, -1);
+    auto_free char *text = NULL;
+    size_t n = 0;
+    struct slow slow = {clock, scope, 0};
+    const struct command c = {.scope = scope, .clock = clock, .out = open_memstream(&text, &n)};
+    cr_expect_eq(redraw_each(&c, HOUR_MS, make_slowly, &slow), COMMAND_OK);
+    (void)fclose(c.out);
+    cr_expect_str_eq(text, "1\n\n2\n");
 }
