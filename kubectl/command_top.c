@@ -20,8 +20,8 @@
 #define READER "cleave-top"
 
 /* The number of agents that are asked at the same time, the time that each may take, and the life
- * of the token. */
-enum { ASKED_AT_ONCE = 8, ASKED_MS = 15000, TOKEN_S = 600 };
+ * of the token. In a watch others wait for the slowest, and the next round asks it again. */
+enum { ASKED_AT_ONCE = 8, ASKED_MS = 15000, ASKED_IN_A_WATCH_MS = 5000, TOKEN_S = 600 };
 
 static const struct kc_resource accounts = {"", "v1", "serviceaccounts", "ServiceAccount", true};
 
@@ -35,7 +35,8 @@ struct asked {
 struct round {
     const struct command *c;
     const char *ns;
-    char *token; /* NULL: no agent wants one */
+    int64_t asked_ms; /* the time that each agent may take */
+    char *token;      /* NULL: no agent wants one */
     struct asked *agents;
     size_t n;
     size_t found; /* agents' pods, also those that cannot be asked */
@@ -150,7 +151,7 @@ static int fetch_token_if_wanted(struct round *r, struct err *e)
 
 static void ask(const struct round *r, struct asked *a)
 {
-    auto_scope struct scope *s = scope_new(r->c->scope, ASKED_MS);
+    auto_scope struct scope *s = scope_new(r->c->scope, r->asked_ms);
     const struct pod_page page = {.ns = r->ns,
                                   .pod = a->at.pod,
                                   .port = a->at.port,
@@ -254,6 +255,7 @@ static int tell(struct round *r, const char *only, char **ret_text)
 struct top {
     const struct command *c;
     const char *ns, *node;
+    int64_t asked_ms;
 };
 
 static int picture(void *arg, char **ret_text, char **ret_version)
@@ -261,7 +263,7 @@ static int picture(void *arg, char **ret_text, char **ret_version)
     (void)ret_version;
     const struct top *t = arg;
     auto_err struct err e = {0};
-    auto_round struct round r = {.c = t->c, .ns = t->ns};
+    auto_round struct round r = {.c = t->c, .ns = t->ns, .asked_ms = t->asked_ms};
     int rc = find_agents(&r, t->node, &e);
     if (rc == 0)
         rc = fetch_token_if_wanted(&r, &e);
@@ -276,7 +278,7 @@ static int picture(void *arg, char **ret_text, char **ret_version)
 
 int command_top(const struct command *c, const char *ns, const char *node)
 {
-    struct top t = {c, ns, node};
+    struct top t = {c, ns, node, ASKED_MS};
     auto_free char *text = NULL;
     int code = picture(&t, &text, /* ret_version= */ NULL);
     int put = text ? command_put(c, text) : code;
@@ -292,6 +294,6 @@ static int picture_of_many(void *arg, char **ret_text, char **ret_version)
 
 int command_top_watch(const struct command *c, const char *ns, const char *node)
 {
-    struct top t = {c, ns, node};
+    struct top t = {c, ns, node, ASKED_IN_A_WATCH_MS};
     return redraw_each(c, c->top_ms, picture_of_many, &t);
 }

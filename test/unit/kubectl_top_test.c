@@ -366,24 +366,37 @@ Test(top_command, of_agents_that_are_not_ready_it_says_how_to_look)
                   "error: 2 agents found, none Ready: kubectl get pods -n cleave-node\n");
 }
 
-static int serve_thrice(void *arg, struct scope *s, const struct pod_page *at, char **ret,
-                        struct err *e)
+/* The answers of an agent to a watch, one a round, which ends with the last: the use of its card in
+ * percent; "": it is too slow. */
+static const char *const *answers;
+static int64_t asked_ms; /* the time that it had for the last one */
+
+static int serve_next(void *arg, struct scope *s, const struct pod_page *at, char **ret,
+                      struct err *e)
 {
-    static int n;
+    const char *use = *answers++;
     (void)arg;
-    (void)s;
     (void)at;
-    (void)e;
-    if (++n == 4)
+    asked_ms = scope_left_ms(s);
+    if (!*answers)
         desk_end();
-    *ret = xasprintf("DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-0\"} %d\n", n == 1 ? 10 : 20);
+    if (!*use)
+        return err_set(e, ERR_TIMEOUT, "too slow");
+    *ret = xasprintf("DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-0\"} %s\n", use);
     return 0;
+}
+
+static struct desk_answer watch(const char *const *given)
+{
+    answers = given;
+    desk_agent("a", "n1", ARGUMENTS);
+    return desk_top_watch(OUTPUT_TEXT, serve_next);
 }
 
 Test(top_command, a_watch_draws_what_is_another_than_before_until_it_is_ended)
 {
-    desk_agent("a", "n1", ARGUMENTS);
-    auto_desk_answer struct desk_answer a = desk_top_watch(OUTPUT_TEXT, serve_thrice);
+    static const char *const given[] = {"10", "20", "20", "20", NULL};
+    auto_desk_answer struct desk_answer a = watch(given);
     cr_expect_eq(a.code, COMMAND_OK, "%s", a.err);
     const char *first = strstr(a.out, "10 %\n\nNODE");
     cr_assert_not_null(first, "%s", a.out);
@@ -391,29 +404,28 @@ Test(top_command, a_watch_draws_what_is_another_than_before_until_it_is_ended)
     cr_expect_str_eq(a.err, "");
 }
 
-static int serve_after_a_failure(void *arg, struct scope *s, const struct pod_page *at, char **ret,
-                                 struct err *e)
-{
-    static int n;
-    (void)arg;
-    (void)s;
-    (void)at;
-    if (++n == 1)
-        return err_set(e, ERR_TIMEOUT, "too slow");
-    if (n == 3)
-        desk_end();
-    *ret = xstrdup("DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-0\"} 10\n");
-    return 0;
-}
-
 Test(top_command, a_watch_goes_on_after_a_round_in_which_no_agent_answered)
 {
-    desk_agent("a", "n1", ARGUMENTS);
-    auto_desk_answer struct desk_answer a = desk_top_watch(OUTPUT_TEXT, serve_after_a_failure);
+    static const char *const given[] = {"", "10", "10", NULL};
+    auto_desk_answer struct desk_answer a = watch(given);
     cr_expect_eq(a.code, COMMAND_OK, "%s", a.err);
     const char *first = strstr(a.out, "n1  too slow\n\nNODE");
     cr_assert_not_null(first, "%s", a.out);
     cr_expect_not_null(strstr(first, "10 %\n"), "%s", a.out);
+}
+
+Test(top_command, a_watch_waits_less_for_the_slowest_agent)
+{
+    static const char *const given[] = {"10", "10", NULL};
+    answers = given;
+    desk_agent("a", "n1", ARGUMENTS);
+    auto_desk_answer struct desk_answer once =
+        desk_top(OUTPUT_TEXT, "cleave-node", NULL, serve_next);
+    cr_expect_eq(once.code, COMMAND_OK, "%s", once.err);
+    cr_expect_gt(asked_ms, 5000);
+    auto_desk_answer struct desk_answer watched = desk_top_watch(OUTPUT_TEXT, serve_next);
+    cr_expect_eq(watched.code, COMMAND_OK, "%s", watched.err);
+    cr_expect_leq(asked_ms, 5000);
 }
 
 /* --- The agents' pods --- */
