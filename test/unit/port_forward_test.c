@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <netinet/in.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -111,6 +114,51 @@ Test(port_forward, a_pods_page_is_read_as_if_one_were_in_the_pod)
     cr_expect_not_null(strstr(p.heard, "Authorization: Bearer narrow\r\n"));
     cr_expect_null(strstr(p.heard, "own"), "our own token stays with the API server");
     cr_expect_eq(p.pongs, 1);
+}
+
+/* --- A stranger of this machine --- */
+
+static atomic_bool stranger_lurks;
+static int stranger = -1; /* his connection */
+
+static int stranger_connects(int listener)
+{
+    struct sockaddr_in at;
+    socklen_t len = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&at, len), 0);
+    cr_assert_eq(send(fd, "let me in", 9, MSG_NOSIGNAL), 9);
+    return fd;
+}
+
+/* In the C library's place: he is there before libcurl. */
+int listen(int fd, int backlog)
+{
+    int (*real)(int, int) = (int (*)(int, int))dlsym(RTLD_NEXT, "listen");
+    int rc = real(fd, backlog);
+    if (stranger_lurks)
+        stranger = stranger_connects(fd);
+    return rc;
+}
+
+static void serve_beside_a_stranger(struct pod_server *p, int fd)
+{
+    stranger_lurks = true;
+    serve_in_pieces(p, fd);
+}
+
+Test(port_forward, a_stranger_of_this_machine_is_sent_away)
+{
+    char c;
+    struct pod_server p = {0};
+    auto_got struct got g = get_served(&p, serve_beside_a_stranger, PATIENCE_MS);
+    stranger_lurks = false;
+    cr_assert_eq(g.rc, 0, "%s", err_msg(&g.e));
+    cr_expect_str_eq(g.page, "0123456789");
+    cr_expect_eq(strncmp(p.heard, "GET /metrics HTTP/1.1\r\n", 23), 0, "%s", p.heard);
+    cr_expect_leq(recv(stranger, &c, 1, 0), 0);
+    (void)close(stranger);
 }
 
 /* A proxy, and the API server behind it. */
