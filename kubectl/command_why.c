@@ -238,10 +238,10 @@ int command_why(const struct command *c, const char *ns, const char *pod)
     pod_nodes_read(q.pod, &q.may);
     slot_ask_read(q.pod, &q.slots);
     if (q.wish.more)
-        *XPUSH(q.unread.notes, q.unread.n) =
-            xasprintf("the pod asks for more than %d of the vendors' resources: the others are "
-                      "passed over",
-                      (int)POD_WISH_MAX);
+        unread_add(&q.unread,
+                   xasprintf("the pod asks for more than %d of the vendors' resources: the others "
+                             "are passed over",
+                             (int)POD_WISH_MAX));
     open_whys(&q);
     auto_free char *why_not = settled(&q);
     if (!why_not && read_cluster(&q, &e) < 0)

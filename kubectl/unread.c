@@ -7,6 +7,11 @@
 
 #include "kubectl/failure.h"
 
+void unread_add(struct unread *u, char *note_take)
+{
+    *XPUSH(u->notes, u->n) = note_take;
+}
+
 int unread_note(struct unread *u, int rc, const char *what, const char *without, struct err *why,
                 struct err *e)
 {
@@ -14,8 +19,8 @@ int unread_note(struct unread *u, int rc, const char *what, const char *without,
         return 0;
     if (!without || (rc != -ERR_FORBIDDEN && rc != -ERR_NOT_FOUND) || failure_is_login(why))
         return err_move(e, why);
-    *XPUSH(u->notes, u->n) =
-        xasprintf("%s cannot be read (%s): %s%s", what, err_msg(why), without, failure_role(why));
+    unread_add(u, xasprintf("%s cannot be read (%s): %s%s", what, err_msg(why), without,
+                            failure_role(why)));
     return 0;
 }
 

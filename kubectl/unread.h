@@ -7,8 +7,8 @@
 #include "base/err.h"
 
 /*
- * The kinds that a command could not read, in words for a person: it goes on without them, and says
- * so (command_notes; notRead[] of a document).
+ * The kinds that a command could not read, and other objects that it passes over, in words for a
+ * person: it goes on without them, and says so (command_notes; notRead[] of a document).
  */
 struct unread {
     char **notes;
@@ -21,6 +21,8 @@ struct unread {
  * know who asks. */
 int unread_note(struct unread *u, int rc, const char *what, const char *without, struct err *why,
                 struct err *e) MUST_CHECK;
+/* Adds a note of the caller's own words, which become u's. */
+void unread_add(struct unread *u, char *note_take);
 /* The notes as an array of texts. New reference. */
 json_t *unread_json(const struct unread *u);
 void unread_done(struct unread *u);
