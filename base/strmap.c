@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/fnv1a.h"
 #include "base/rng.h"
 #include "base/xalloc.h"
 
@@ -24,10 +25,8 @@ struct strmap {
 };
 
 static char tomb;
-#define TOMB      ((void *)&tomb)
-#define MIN_ROOM  8
-#define FNV_BASIS UINT64_C(0xcbf29ce484222325)
-#define FNV_PRIME UINT64_C(0x100000001b3)
+#define TOMB     ((void *)&tomb)
+#define MIN_ROOM 8
 
 struct strmap *strmap_new(void)
 {
@@ -42,9 +41,7 @@ struct strmap *strmap_new(void)
  * that. */
 static uint64_t hash_of(const struct strmap *m, const char *key)
 {
-    uint64_t h = FNV_BASIS ^ m->seed;
-    for (const char *c = key; *c; c++)
-        h = (h ^ (unsigned char)*c) * FNV_PRIME;
+    uint64_t h = fnv1a(m->seed, key, strlen(key));
     h = (h ^ (h >> 32)) * (m->seed | 1);
     return h ^ (h >> 29);
 }

@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kubectl/label_fix.h"
 
-#include <ctype.h>
 #include <string.h>
 
+#include "base/fnv1a.h"
 #include "base/jx.h"
 #include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "api/kinds.h"
+#include "api/label_value.h"
 
-/* The bound of a label's value (kubernetes staging/src/k8s.io/apimachinery/pkg/util/validation). */
-enum { MAX_VALUE_BYTES = 63 };
 /* A bound on the commands for a node's cards, of which a Device has few. */
 enum { MAX_COMMANDS_BYTES = 1 << 20 };
 
+/* The MIGConfig is called as the node. A name that is too long for a label's value is cut, and ends
+ * in a number made of all of it: nodes of one domain may begin alike. */
 static char *name_for(const char *node)
 {
-    char *name = xstrndup(node, MAX_VALUE_BYTES);
-    size_t n = strlen(name);
-    while (n && !isalnum((unsigned char)name[n - 1]))
-        name[--n] = '\0';
-    return name;
+    enum { NUMBER_BYTES = sizeof("-01234567") - 1 };
+    if (label_value_legal(node))
+        return xstrdup(node);
+    auto_free char *begin = label_value_of(node, LABEL_VALUE_MAX - NUMBER_BYTES);
+    return xasprintf("%s-%08x", begin ? begin : "node",
+                     (unsigned)fnv1a(/* seed= */ 0, node, strlen(node)));
 }
 
 /* True when the label governs one of the cards that change, and a MIGConfig has all their layouts:

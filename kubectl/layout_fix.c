@@ -17,7 +17,7 @@ struct attempt {
     struct fix_effort *effort;
     struct mig_wants wants;
     struct mig_plan plan;
-    bool undecided; /* the planner gave up, after some 2 million steps: enough for one card */
+    bool undecided; /* the planner gave up: enough for one card */
 };
 
 /* --- Instances as wants for the planner, so that they stay --- */
@@ -87,10 +87,11 @@ static bool try_keeping(struct attempt *a, uint32_t mask)
     if (a->undecided || !keep(a->card, mask, &a->wants) ||
         !fix_effort_spend(a->effort, /* plans= */ 1))
         return false;
-    mig_plan(&a->card->mig, &a->card->state, &a->wants, &a->plan);
+    mig_plan_unexplained(&a->card->mig, &a->card->state, &a->wants, &a->plan);
     a->undecided = a->plan.undecided;
     a->effort->cut |= a->undecided;
-    return a->plan.verdict == MIG_PLAN_CHANGE;
+    return fix_effort_spend(a->effort, a->plan.steps / MIG_WORST_STEPS) &&
+           a->plan.verdict == MIG_PLAN_CHANGE;
 }
 
 static uint32_t used_mask(const struct mig_state *s)

@@ -21,7 +21,8 @@ struct fix_cost {
 
 /* How much a search may do, and whether it did it all. Its owner keeps it over several nodes. */
 struct fix_effort {
-    unsigned plans;       /* questions to the planner that are left */
+    unsigned plans;       /* questions to the planner that are left; one that takes longer than the
+                           * worst about a real card counts as several (MIG_WORST_STEPS) */
     bool cut;             /* not all was looked at: a smaller change may exist */
     struct fix_cost most; /* changes that do not cost less are not looked for */
 };

@@ -9,7 +9,7 @@
 
 #include "kubectl/label_fix.h"
 
-/* The most questions to the planner. */
+/* The most questions to the planner: half a minute's, whatever the Devices say. */
 enum { MAX_PLANS = 100000 };
 
 /* --- Nodes and pods --- */

@@ -99,6 +99,10 @@ struct mig_recut {
     unsigned create[MIG_MAX_CIS]; /* compute slices of each */
 };
 
+/* Steps of a search, of some 2 ns each: no question about a real card that the tests ask takes more
+ * (mig_plan_test; `planner_bench` shows its own). */
+#define MIG_WORST_STEPS 125000
+
 enum mig_verdict {
     MIG_PLAN_NOTHING, /* the card is as wanted */
     MIG_PLAN_CHANGE,  /* can be done now; nothing in use is touched */
@@ -115,6 +119,7 @@ struct mig_plan {
     struct mig_new create[MIG_MAX_INSTANCES]; /* in the order of creation */
     unsigned n_recut;
     struct mig_recut recut[MIG_MAX_INSTANCES];
+    unsigned steps;           /* that the search took (MIG_WORST_STEPS) */
     bool undecided;           /* INFEASIBLE: not proven, the search takes too many steps */
     struct mig_wants nearest; /* INFEASIBLE: the nearest layout that is feasible */
     char reason[256];         /* INFEASIBLE: the cause, for a person */
@@ -156,11 +161,16 @@ bool mig_rounds(const struct mig_table *t, const char *name, char *ret);
  * still be placed afterwards, and the longest free run. Deterministic.
  *
  * Total: every input gets a verdict, also a state whose instances overlap or lie off the grid.
- * Bounded in time: sixty times what the worst question about a real card takes, then INFEASIBLE and
- * undecided. When an instance in use has no compute instance marked as in use, all of it counts as
+ * Bounded in time: sixteen times what the worst question about a real card takes, then INFEASIBLE
+ * and undecided. When an instance in use has no compute instance marked as in use, all of it counts as
  * in use. */
 void mig_plan(const struct mig_table *t, const struct mig_state *now, const struct mig_wants *wants,
               struct mig_plan *ret);
+
+/* The same for a caller that asks many questions: INFEASIBLE comes without `nearest`, and without
+ * `reason` unless undecided, which take longer than the search. */
+void mig_plan_unexplained(const struct mig_table *t, const struct mig_state *now,
+                          const struct mig_wants *wants, struct mig_plan *ret);
 
 /* True when this multiset fits an empty card. False also when the search takes too many steps. */
 bool mig_feasible(const struct mig_table *t, const struct mig_wants *wants);

@@ -344,8 +344,8 @@ static void leave_undecided(const struct mig_wants *wants, struct mig_plan *ret)
                    wants->n, MIG_MAX_STEPS);
 }
 
-void mig_plan(const struct mig_table *t, const struct mig_state *now, const struct mig_wants *wants,
-              struct mig_plan *ret)
+void mig_plan_unexplained(const struct mig_table *t, const struct mig_state *now,
+                          const struct mig_wants *wants, struct mig_plan *ret)
 {
     assert(now->n <= MIG_MAX_INSTANCES && wants->n <= MIG_MAX_WANTS);
     if (mig_matches(t, now, wants) && is_disjoint(t, now)) {
@@ -362,17 +362,25 @@ void mig_plan(const struct mig_table *t, const struct mig_state *now, const stru
         decide(&s, /* item= */ 0, /* taken= */ 0);
     }
     ret->keep = first_bits(now->n);
+    ret->steps = mig_effort_spent(&effort);
     if (mig_effort_is_spent(&effort)) {
         leave_undecided(wants, ret);
-        return;
-    }
-    if (s.found) {
+    } else if (s.found) {
         ret->keep = 0;
         write_plan(&s, now, ret);
-        return;
     }
-    mig_nearest(t, &s.limits, wants, &ret->nearest);
-    mig_explain(t, &s.limits, wants, ret->reason, sizeof(ret->reason));
+}
+
+void mig_plan(const struct mig_table *t, const struct mig_state *now, const struct mig_wants *wants,
+              struct mig_plan *ret)
+{
+    struct mig_limits limits;
+    mig_plan_unexplained(t, now, wants, ret);
+    if (ret->verdict != MIG_PLAN_INFEASIBLE || ret->undecided)
+        return;
+    mig_limits_init(t, &limits);
+    mig_nearest(t, &limits, wants, &ret->nearest);
+    mig_explain(t, &limits, wants, ret->reason, sizeof(ret->reason));
 }
 
 /* Sums the existing instances by profile and kind; false when no wants can express them. */

@@ -7,12 +7,11 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/fnv1a.h"
 #include "base/rng.h"
 #include "base/xalloc.h"
 
-#define FNV_BASIS UINT64_C(0xcbf29ce484222325)
-#define FNV_PRIME UINT64_C(0x100000001b3)
-#define MIN_ROOM  1024
+#define MIN_ROOM 1024
 
 struct shared {
     struct shared *next; /* chain in the same bucket */
@@ -31,9 +30,7 @@ static struct {
 
 static uint64_t hash_of(const char *bytes, size_t n)
 {
-    uint64_t h = FNV_BASIS ^ pool.seed;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ (unsigned char)bytes[i]) * FNV_PRIME;
+    uint64_t h = fnv1a(pool.seed, bytes, n);
     return h ^ (h >> 32);
 }
 

@@ -28,6 +28,7 @@ AUTO_DEFINE(oracle, struct mig_oracle, mig_oracle_done)
 
 struct times {
     unsigned long plans, wrong;
+    unsigned most_steps; /* of one search (MIG_WORST_STEPS) */
     double sum_us, worst_us;
     struct mig_wants worst;
 };
@@ -56,6 +57,7 @@ static void take_time(const struct mig_table *t, const struct mig_state *now,
         us = other < us ? other : us;
     }
     ts->plans++;
+    ts->most_steps = plan->steps > ts->most_steps ? plan->steps : ts->most_steps;
     ts->sum_us += us;
     if (us > ts->worst_us) {
         ts->worst_us = us;
@@ -133,16 +135,16 @@ static void print(const char *name, const char *what, const struct mig_oracle *o
                   const struct times *ts)
 {
     auto_free char *text = mig_wants_text(o->table, &ts->worst);
-    printf("%-13s %-6s %7zu %8lu %6lu %8.2f %9.1f  %s\n", name, what, o->n_sets, ts->plans,
-           ts->wrong, ts->sum_us / (double)ts->plans, ts->worst_us, text);
+    printf("%-13s %-6s %7zu %8lu %6lu %8.2f %9.1f %6u  %s\n", name, what, o->n_sets, ts->plans,
+           ts->wrong, ts->sum_us / (double)ts->plans, ts->worst_us, ts->most_steps, text);
 }
 
 int main(int argc, char **argv)
 {
     unsigned n_states = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 2;
     unsigned long wrong = 0;
-    printf("%-13s %-6s %7s %8s %6s %8s %9s  %s\n", "model", "", "layouts", "plans", "wrong",
-           "mean us", "worst us", "worst case");
+    printf("%-13s %-6s %7s %8s %6s %8s %9s %6s  %s\n", "model", "", "layouts", "plans", "wrong",
+           "mean us", "worst us", "steps", "worst case");
     for (const struct mig_model *m = mig_models; m->name; m++) {
         auto_oracle struct mig_oracle o;
         mig_oracle_init(&o, &m->table);

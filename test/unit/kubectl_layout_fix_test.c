@@ -49,4 +49,5 @@ Test(layout_fix, a_table_made_to_keep_the_planner_busy_is_given_up_at_once)
     struct fix_effort effort = FIX_EFFORT(1000);
     cr_expect_not(layout_fix_partitions(&card, &t, "1g.8gb", 1, &effort, &fix));
     cr_expect(effort.cut, "not all was looked at");
+    cr_expect_eq(effort.plans, 1000 - 1 - 16, "it counts as what it takes");
 }

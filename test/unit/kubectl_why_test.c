@@ -7,6 +7,7 @@
 #include "base/xalloc.h"
 #include "base/yaml.h"
 
+#include "api/label_value.h"
 #include "kubectl/pod_nodes.h"
 #include "kubectl_support.h"
 #include "service/resources.h"
@@ -255,6 +256,39 @@ Test(why, where_a_label_governs_the_card_the_commands_make_a_layout_for_it)
     cr_expect_str_eq(JX_STR_AT(label, "key"), "nvidia.com/mig.config");
     cr_expect_str_eq(JX_STR_AT(label, "value"), "n1");
     cr_expect_str_eq(JX_STR_AT(label, "config", "kind"), "MIGConfig");
+}
+
+/* Of a node whose name is too long for the label's value. Caller frees. */
+static char *config_name_for(const char *node)
+{
+    desk_node(node, 1);
+    desk_cut(node, 0, "7g.80gb@0");
+    auto_free char *spec = xasprintf(
+        "{spec: {devices: [{uuid: GPU-%s-0, mode: mig, source: {kind: NodeLabel, name: "
+        "all-balanced, generation: 0}, mig: {profiles: [{profile: 7g.80gb, count: 1}]}}]}}",
+        node);
+    desk_patch(&resource_devices, node, NULL, spec);
+    desk_pod("p", NULL, ASKS(TWO_G, 1));
+    auto_desk_answer struct desk_answer a = desk_why(OUTPUT_JSON, "p");
+    auto_json json_t *doc = json_loads(a.out, 0, NULL);
+    const json_t *label = JX_AT(json_array_get(JX_AT(doc, "resources"), 0), "change", "label");
+    const char *value = JX_STR_AT(label, "value");
+    cr_assert_not_null(value);
+    cr_expect_str_eq(value, JX_STR_AT(label, "config", "metadata", "name"));
+    return xstrdup(value);
+}
+
+#define LONG_NAME "gpu-worker-of-the-third-hall-on-the-left-side-in-row-fifteen."
+
+Test(why, layouts_for_nodes_whose_names_begin_alike_have_names_of_their_own)
+{
+    auto_free char *one = config_name_for(LONG_NAME "one.example");
+    desk_tear_down();
+    desk_set_up();
+    auto_free char *two = config_name_for(LONG_NAME "two.example");
+    cr_expect(label_value_legal(one) && strlen(one) == LABEL_VALUE_MAX, "%s", one);
+    cr_expect(label_value_legal(two), "%s", two);
+    cr_expect_str_neq(one, two);
 }
 
 static void expect_verdict(const char *resource, const char *text)

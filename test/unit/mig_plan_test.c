@@ -91,6 +91,7 @@ static void check_plan(const struct mig_oracle *o, uint64_t counts, uint32_t sta
     mig_oracle_wants(o->table, counts, &wants);
     mig_oracle_state(o, standing, in_use, &now);
     mig_plan(o->table, &now, &wants, &plan);
+    cr_assert_leq(plan.steps, MIG_WORST_STEPS);
     if (n == 0) {
         cr_assert_eq(plan.verdict, MIG_PLAN_INFEASIBLE);
         return;

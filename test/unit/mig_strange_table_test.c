@@ -253,6 +253,7 @@ Test(mig_strange_table, what_takes_too_long_is_undecided_and_never_infeasible)
     cr_expect_str_eq(plan.reason, "whether 8 kinds of partitions fit could not be decided in "
                                   "2000000 steps; ask for fewer kinds on one card");
     cr_expect_eq(plan.nearest.n, 0);
+    cr_expect_eq(plan.steps, 2000000);
     cr_expect(mig_feasible(&t, &w), "they do fit: what is undecided is how best");
 }
 
