@@ -16,7 +16,7 @@ struct selected {
 };
 
 struct walk {
-    struct findings *f;
+    struct cluster_objects *all;
     const struct plan_file *file;
     struct cluster_plan *ret;
     struct selected *selected; /* one for each queue */
@@ -75,13 +75,13 @@ static void take_time(const struct cluster_plan *p, struct plan_pace *pace, stru
     }
 }
 
-static int finish_queue(const struct findings *f, const struct profile_judge *j,
+static int finish_queue(const struct cluster_objects *all, const struct profile_judge *j,
                         struct plan_queue *q, struct err *e)
 {
     const struct profile_record *p = object_payload(j->profile);
     const char *max = p->spec.rollout.max_unavailable;
     size_t matched = j->survey.matched;
-    profile_judge_end(j, f->caches.nodes, &q->verdict);
+    profile_judge_end(j, all->caches.nodes, &q->verdict);
     q->paused = p->spec.paused;
     q->max_unavailable = xstrdup(max ? max : "1");
     sort_names(q->waiting, q->n_waiting);
@@ -108,7 +108,7 @@ static int plan_device(void *arg, const struct found_device *device, struct err 
     struct walk *w = arg;
     auto_node_view struct node_view v = {0};
     w->ret->n_devices++;
-    node_view_read(&w->f->caches, object_name(device->object), &v);
+    node_view_read(&w->all->caches, object_name(device->object), &v);
     if (!v.node)
         return 0; /* its Node is gone */
     for (size_t i = 0; i < w->ret->n_queues; i++)
@@ -134,35 +134,37 @@ static int by_node(const void *a, const void *b)
 
 /* --- The whole --- */
 
-static int put_file(const struct plan_file *file, struct findings *f, struct err *e)
+static int put_file(const struct plan_file *file, struct cluster_objects *all, struct err *e)
 {
     size_t i;
     json_t *doc;
     json_array_foreach(file->profiles, i, doc)
-        TRY(findings_put(f->caches.profiles, &records_profile_type, doc, e));
+        TRY(cluster_objects_put(all->caches.profiles, &records_profile_type, doc, e));
     json_array_foreach(file->configs, i, doc)
-        TRY(findings_put(f->caches.configs, &records_config_type, doc, e));
+        TRY(cluster_objects_put(all->caches.configs, &records_config_type, doc, e));
     return 0;
 }
 
-static int read_inputs(struct kc *kc, struct scope *s, struct findings *f, struct err *e)
+static int read_inputs(struct kc *kc, struct scope *s, struct cluster_objects *all, struct err *e)
 {
-    TRY(findings_read(f, kc, s, &records_node_type, f->caches.nodes, NULL, e));
-    TRY(findings_read(f, kc, s, &records_profile_type, f->caches.profiles,
-                      "profiles that override or conflict with those of the file are not seen", e));
-    return findings_read(f, kc, s, &records_config_type, f->caches.configs,
-                         "only built-in layouts, and those of the file, are known by name", e);
+    TRY(cluster_objects_read(all, kc, s, &records_node_type, all->caches.nodes, NULL, e));
+    TRY(cluster_objects_read(
+        all, kc, s, &records_profile_type, all->caches.profiles,
+        "profiles that override or conflict with those of the file are not seen", e));
+    return cluster_objects_read(all, kc, s, &records_config_type, all->caches.configs,
+                                "only built-in layouts, and those of the file, are known by name",
+                                e);
 }
 
 /* Plans each node, and then the order and the time of the queues. */
 static int plan_devices(struct walk *w, struct kc *kc, struct scope *s, struct err *e)
 {
     struct cluster_plan *p = w->ret;
-    TRY(findings_each_device(w->f, kc, s, plan_device, w, e));
+    TRY(cluster_objects_each_device(w->all, kc, s, plan_device, w, e));
     if (p->n_nodes)
         qsort(p->nodes, p->n_nodes, sizeof(*p->nodes), by_node);
     for (size_t i = 0; i < p->n_queues; i++) {
-        TRY(finish_queue(w->f, &w->selected[i].judge, &p->queues[i], e));
+        TRY(finish_queue(w->all, &w->selected[i].judge, &p->queues[i], e));
         take_time(p, &w->selected[i].pace, &p->queues[i]);
     }
     return 0;
@@ -171,10 +173,10 @@ static int plan_devices(struct walk *w, struct kc *kc, struct scope *s, struct e
 static int make(struct kc *kc, struct scope *s, const struct plan_file *file,
                 struct cluster_plan *ret, struct err *e)
 {
-    auto_findings struct findings f = {0};
-    findings_init(&f);
-    TRY(read_inputs(kc, s, &f, e));
-    TRY(put_file(file, &f, e));
+    auto_cluster_objects struct cluster_objects all = {0};
+    cluster_objects_init(&all);
+    TRY(read_inputs(kc, s, &all, e));
+    TRY(put_file(file, &all, e));
     size_t i;
     json_t *doc;
     json_array_foreach(file->profiles, i, doc)
@@ -182,16 +184,16 @@ static int make(struct kc *kc, struct scope *s, const struct plan_file *file,
     auto_free struct selected *selected = xcalloc(ret->n_queues, sizeof(*selected));
     for (i = 0; i < ret->n_queues; i++) {
         const struct object_key key = {.name = ret->queues[i].profile};
-        profile_judge_begin(store_get(f.caches.profiles, &key), &selected[i].judge);
+        profile_judge_begin(store_get(all.caches.profiles, &key), &selected[i].judge);
     }
-    struct walk w = {&f, file, ret, selected};
+    struct walk w = {&all, file, ret, selected};
     int rc = plan_devices(&w, kc, s, e);
     for (i = 0; i < ret->n_queues; i++) {
         profile_judge_done(&selected[i].judge);
         plan_pace_done(&selected[i].pace);
     }
-    ret->unread = f.unread;
-    f.unread = (struct unread){0};
+    ret->unread = all.unread;
+    all.unread = (struct unread){0};
     return rc;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "kubectl/findings.h"
+#include "kubectl/cluster_objects.h"
 #include "kubectl/node_plan.h"
 #include "kubectl/plan_file.h"
 #include "kubectl/plan_time.h"

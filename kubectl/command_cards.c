@@ -5,8 +5,8 @@
 #include "base/xalloc.h"
 
 #include "kubectl/cards_text.h"
+#include "kubectl/cluster_objects.h"
 #include "kubectl/command.h"
-#include "kubectl/findings.h"
 #include "kubectl/redraw.h"
 #include "reconcilers/records/node_record.h"
 #include "service/resources.h"
@@ -21,7 +21,7 @@ struct told {
 struct walk {
     const struct command *c;
     const char *only; /* NULL: all nodes */
-    struct findings *f;
+    struct cluster_objects *all;
     struct told *told;
     size_t n;
 };
@@ -62,7 +62,7 @@ static int walk_device(void *arg, const struct found_device *device, struct err 
     const struct object_key key = object_key(device->object);
     if (w->only && strcmp(key.name, w->only) != 0)
         return 0;
-    auto_object struct object *node = store_get(w->f->caches.nodes, &key);
+    auto_object struct object *node = store_get(w->all->caches.nodes, &key);
     const struct node_note *note = node ? object_payload(node) : NULL;
     struct node_cards_view v = {.name = key.name,
                                 .has_node = note,
@@ -103,14 +103,14 @@ static int texts(const struct walk *w, char **ret, struct err *e)
 static int read_all(struct walk *w, struct err *e)
 {
     const struct command *c = w->c;
-    TRY(findings_read(w->f, c->kc, c->scope, &node_note_type, w->f->caches.nodes,
-                      "whether nodes are ready or cordoned is not shown", e));
-    return findings_each_device(w->f, c->kc, c->scope, walk_device, w, e);
+    TRY(cluster_objects_read(w->all, c->kc, c->scope, &node_note_type, w->all->caches.nodes,
+                             "whether nodes are ready or cordoned is not shown", e));
+    return cluster_objects_each_device(w->all, c->kc, c->scope, walk_device, w, e);
 }
 
 static void say_what_lacks(const struct walk *w)
 {
-    command_notes(w->c, &w->f->unread);
+    command_notes(w->c, &w->all->unread);
     if (w->n == 0 && w->c->output == OUTPUT_TEXT && !w->only)
         (void)fputs("No Devices found: no node has reported its cards to Cleave.\n", w->c->err);
 }
@@ -145,12 +145,12 @@ struct cards_watch {
 static int picture(void *arg, char **ret_text, char **ret_version)
 {
     struct cards_watch *cw = arg;
-    auto_findings struct findings f = {0};
-    findings_init(&f);
-    struct walk w = {.c = cw->c, .only = cw->node, .f = &f};
+    auto_cluster_objects struct cluster_objects all = {0};
+    cluster_objects_init(&all);
+    struct walk w = {.c = cw->c, .only = cw->node, .all = &all};
     int code = draw(&w, !cw->goes_on, ret_text);
     cw->goes_on = true;
-    *ret_version = TAKE(f.devices_version);
+    *ret_version = TAKE(all.devices_version);
     for (size_t i = 0; i < w.n; i++) {
         free(w.told[i].name);
         free(w.told[i].text);

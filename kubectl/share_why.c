@@ -7,7 +7,7 @@
 #include "base/jx.h"
 #include "base/xalloc.h"
 
-#include "kubectl/findings.h"
+#include "kubectl/cluster_objects.h"
 #include "scheduler/choice.h"
 #include "scheduler/node_cards.h"
 #include "scheduler/node_words.h"
@@ -19,7 +19,7 @@ enum { MAX_WORDS_BYTES = 64 << 10 };
 /* --- Reading the cluster --- */
 
 struct reading {
-    struct findings found; /* its Nodes and Devices in the scheduler's records */
+    struct cluster_objects objects; /* its Nodes and Devices in the scheduler's records */
     struct store *pods, *quotas;
     const struct pod_nodes *may;
     struct share_why *ret;
@@ -27,7 +27,7 @@ struct reading {
 
 static void reading_init(struct reading *r)
 {
-    findings_init(&r->found);
+    cluster_objects_init(&r->objects);
     r->pods = store_new();
     r->quotas = store_new();
     quota_add_index(r->quotas);
@@ -35,7 +35,7 @@ static void reading_init(struct reading *r)
 
 static void reading_done(struct reading *r)
 {
-    findings_done(&r->found);
+    cluster_objects_done(&r->objects);
     (void)store_free(r->pods);
     (void)store_free(r->quotas);
 }
@@ -46,7 +46,7 @@ AUTO_DEFINE(reading, struct reading, reading_done)
 static int read_node(void *arg, const json_t *obj, struct err *e)
 {
     struct reading *r = arg;
-    TRY(findings_put(r->found.caches.nodes, &node_words_type, obj, e));
+    TRY(cluster_objects_put(r->objects.caches.nodes, &node_words_type, obj, e));
     *XPUSH(r->ret->nodes, r->ret->n_nodes) =
         (struct share_node){.name = xstrdup(JX_STR_AT(obj, "metadata", "name")),
                             .refusal = pod_nodes_refusal(r->may, obj)};
@@ -58,14 +58,15 @@ static int read_cluster(struct kc *kc, struct scope *s, const char *ns, struct r
 {
     const struct kc_target nodes = {.res = &resource_nodes};
     const struct kc_list_opts o = {.resource_version = "0"};
-    struct findings *f = &r->found;
+    struct cluster_objects *all = &r->objects;
     TRY(kc_list_each(kc, s, &nodes, &o, read_node, r, /* ret_version= */ NULL, e));
-    TRY(findings_read(f, kc, s, &node_cards_type, f->caches.devices, /* without= */ NULL, e));
-    TRY(findings_read(f, kc, s, &pod_shares_type, r->pods,
-                      "of the shares that are given out only those that agents report are known",
-                      e));
-    return findings_read_in(f, kc, s, ns, &quota_type, r->quotas,
-                            "quotas of the namespace are not seen", e);
+    TRY(cluster_objects_read(all, kc, s, &node_cards_type, all->caches.devices, /* without= */ NULL,
+                             e));
+    TRY(cluster_objects_read(
+        all, kc, s, &pod_shares_type, r->pods,
+        "of the shares that are given out only those that agents report are known", e));
+    return cluster_objects_read_in(all, kc, s, ns, &quota_type, r->quotas,
+                                   "quotas of the namespace are not seen", e);
 }
 
 /* --- The pod's wish in words --- */
@@ -149,7 +150,7 @@ static void judge(struct view *v, const struct pod_ask *a, struct share_node *re
 static void judge_all(const struct reading *r, const struct pod_ask *a, struct share_why *ret)
 {
     auto_view struct view *v = view_new(clock_real(), /* grown= */ NULL, /* arg= */ NULL);
-    view_read(v, &(struct view_lists){r->found.caches.devices, r->found.caches.nodes, r->pods,
+    view_read(v, &(struct view_lists){r->objects.caches.devices, r->objects.caches.nodes, r->pods,
                                       r->quotas});
     view_begin(v, a->uid);
     for (size_t i = 0; i < ret->n_nodes; i++)
@@ -164,8 +165,8 @@ static int make(struct kc *kc, struct scope *s, const struct pod_ask *a,
     reading_init(&r);
     TRY(read_cluster(kc, s, a->ns, &r, e));
     judge_all(&r, a, ret);
-    ret->unread = r.found.unread;
-    r.found.unread = (struct unread){0};
+    ret->unread = r.objects.unread;
+    r.objects.unread = (struct unread){0};
     return 0;
 }
 

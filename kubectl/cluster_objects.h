@@ -12,28 +12,28 @@
  * that the controller's own functions can be asked. Kinds that may not be read, or that are not
  * there, leave a note, and the command goes on without them. One thread.
  */
-struct findings {
+struct cluster_objects {
     struct caches caches; /* Nodes, GPUProfiles, MIGConfigs; of Devices the one that is looked at */
     struct unread unread;
     char *devices_version; /* of the list of Devices; NULL: they were not read */
 };
 
-void findings_init(struct findings *f);
-void findings_done(struct findings *f);
-AUTO_DEFINE(findings, struct findings, findings_done)
-#define auto_findings AUTO(findings)
+void cluster_objects_init(struct cluster_objects *all);
+void cluster_objects_done(struct cluster_objects *all);
+AUTO_DEFINE(cluster_objects, struct cluster_objects, cluster_objects_done)
+#define auto_cluster_objects AUTO(cluster_objects)
 
 /* Lists one kind into its store. without: as in unread_note. */
-int findings_read(struct findings *f, struct kc *kc, struct scope *s,
-                  const struct object_type *type, struct store *into, const char *without,
-                  struct err *e) MUST_CHECK;
+int cluster_objects_read(struct cluster_objects *all, struct kc *kc, struct scope *s,
+                         const struct object_type *type, struct store *into, const char *without,
+                         struct err *e) MUST_CHECK;
 /* The same of one namespace. */
-int findings_read_in(struct findings *f, struct kc *kc, struct scope *s, const char *ns,
-                     const struct object_type *type, struct store *into, const char *without,
-                     struct err *e) MUST_CHECK;
+int cluster_objects_read_in(struct cluster_objects *all, struct kc *kc, struct scope *s,
+                            const char *ns, const struct object_type *type, struct store *into,
+                            const char *without, struct err *e) MUST_CHECK;
 /* Puts an object in place of the one of its name. */
-int findings_put(struct store *into, const struct object_type *type, const json_t *obj,
-                 struct err *e) MUST_CHECK;
+int cluster_objects_put(struct store *into, const struct object_type *type, const json_t *obj,
+                        struct err *e) MUST_CHECK;
 
 /* A Device that was read. Borrowed for the call. */
 struct found_device {
@@ -42,9 +42,9 @@ struct found_device {
     const struct device_status *status; /* NULL: it cannot be read, as why says */
     const char *why;
 };
-typedef int findings_fn(void *arg, const struct found_device *device, struct err *e);
+typedef int cluster_device_fn(void *arg, const struct found_device *device, struct err *e);
 /* Lists the Devices, and keeps none: a large cluster's do not fit in a small memory. They come from
  * the API server's cache, as controllers read them, in one answer: its beginning is read while an
  * API server from 1.33 on still writes it. Between pages both would wait for each other. */
-int findings_each_device(struct findings *f, struct kc *kc, struct scope *s, findings_fn *fn,
-                         void *arg, struct err *e) MUST_CHECK;
+int cluster_objects_each_device(struct cluster_objects *all, struct kc *kc, struct scope *s,
+                                cluster_device_fn *fn, void *arg, struct err *e) MUST_CHECK;
