@@ -15,6 +15,7 @@
 #include "controller/leadership.h"
 #include "controller/manager.h"
 #include "controller/policy_check.h"
+#include "kubeclient/config_source.h"
 #include "kubeclient/http.h"
 #include "reconcilers/reconcilers.h"
 #include "service/http_child.h"

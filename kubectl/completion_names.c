@@ -5,7 +5,7 @@
 
 #include "base/jx.h"
 
-#include "kubeclient/config.h"
+#include "kubeclient/config_source.h"
 #include "kubectl/safe_text.h"
 #include "service/resources.h"
 

@@ -7,6 +7,7 @@
 #include "base/duration.h"
 #include "base/xalloc.h"
 
+#include "kubeclient/config_source.h"
 #include "kubeclient/http.h"
 
 /* No eye follows more than a picture a second; the agents measure each 15 s by default. */

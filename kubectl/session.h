@@ -19,7 +19,7 @@ struct session {
 };
 
 /* Fills *ret, and *c, which borrows from it; connects to nothing yet. ERR_INVALID: a flag; the
- * errors of a kubeconfig (kubeclient/config.h). */
+ * errors of a kubeconfig (kubeclient/config_source.h). */
 int session_open(const struct session_flags *given, struct session *ret, struct command *c,
                  struct err *e) MUST_CHECK;
 void session_done(struct session *s);

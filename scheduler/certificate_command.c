@@ -11,6 +11,7 @@
 #include "base/xalloc.h"
 
 #include "controller/manager.h"
+#include "kubeclient/config_source.h"
 #include "kubeclient/http.h"
 #include "scheduler/certificate.h"
 #include "scheduler/certificate_keeper.h"

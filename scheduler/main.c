@@ -14,6 +14,7 @@
 #include "api/share_request.h"
 #include "controller/manager.h"
 #include "interop/gpushare.h"
+#include "kubeclient/config_source.h"
 #include "kubeclient/http.h"
 #include "scheduler/certificate_command.h"
 #include "scheduler/expiry.h"

@@ -10,6 +10,7 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
+#include "kubeclient/config_source.h"
 #include "kubeclient/http.h"
 #include "nodeagent/commands/cmd.h"
 #include "nodeagent/commands/host.h"

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "kubeclient/config.h"
+#include "kubeclient/kubeconfig.h"
 
 /* Whatever a kubeconfig says, it is read or refused with a reason; what is read has a server. */
 
@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     auto_kc_config struct kc_config config = {0};
     auto_err struct err e = {0};
-    int rc = kc_config_parse((const char *)data, len, "/folder", /* context= */ NULL, &config, &e);
+    int rc = kubeconfig_parse((const char *)data, len, "/folder", /* context= */ NULL, &config, &e);
     assert((rc < 0) == (e.msg != NULL));
     assert((rc == 0) == (config.server != NULL));
     if (rc == 0)

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 
-#include "kubeclient/config.h"
+#include "kubeclient/config_source.h"
 #include "kubeclient/fake/fake.h"
 #include "kubeclient/http.h"
 #include "test/unit/kc_conformance_support.h"

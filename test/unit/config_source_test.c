@@ -6,152 +6,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
-#include "kubeclient/config.h"
-
-static int parse(const char *text, const char *context, struct kc_config *ret, struct err *e)
-{
-    return kc_config_parse(text, strlen(text), "/etc/kube", context, ret, e);
-}
-
-static const char full[] = //
-    "apiVersion: v1\n"
-    "kind: Config\n"
-    "current-context: one\n"
-    "preferences: {}\n"
-    "contexts:\n"
-    "- name: zero\n"
-    "  context: {cluster: c0, user: u0}\n"
-    "- name: one\n"
-    "  context: {cluster: c1, user: u1, namespace: team}\n"
-    "clusters:\n"
-    "- name: c0\n"
-    "  cluster: {server: 'http://127.0.0.1:8080/'}\n"
-    "- name: c1\n"
-    "  cluster:\n"
-    "    server: https://api.example:6443/prefix//\n"
-    "    certificate-authority: pki/ca.crt\n"
-    "    tls-server-name: kubernetes\n"
-    "    proxy-url: http://gateway.example:3128\n"
-    "    insecure-skip-tls-verify: true\n"
-    "users:\n"
-    "- name: u0\n"
-    "  user: {token: t0, tokenFile: /var/token}\n"
-    "- name: u1\n"
-    "  user:\n"
-    "    client-certificate-data: LS0tLS1DRVJU\n"
-    "    client-key: ../key.pem\n"
-    "    exec:\n"
-    "      apiVersion: client.authentication.k8s.io/v1\n"
-    "      command: ./bin/login\n"
-    "      args: [get, token]\n"
-    "      env: [{name: A, value: b}, {name: EMPTY}]\n"
-    "      provideClusterInfo: true\n"
-    "      interactiveMode: Never\n";
-
-Test(config, every_field_is_read)
-{
-    auto_kc_config struct kc_config c = {0};
-    auto_err struct err e = {0};
-    cr_assert_eq(parse(full, NULL, &c, &e), 0, "%s", e.msg);
-    cr_expect_str_eq(c.server, "https://api.example:6443/prefix");
-    cr_expect_str_eq(c.ns, "team");
-    cr_expect_str_eq(c.ca_file, "/etc/kube/pki/ca.crt");
-    cr_expect_str_eq(c.tls_server_name, "kubernetes");
-    cr_expect_str_eq(c.proxy_url, "http://gateway.example:3128");
-    cr_expect(c.insecure_skip_tls_verify);
-    cr_expect_str_eq(c.cert_pem, "-----CERT");
-    cr_expect_str_eq(c.key_file, "/etc/kube/../key.pem");
-    cr_expect_str_eq(c.exec.command, "/etc/kube/./bin/login");
-    cr_expect_eq(c.exec.arg_count, 2);
-    cr_expect_str_eq(c.exec.args[1], "token");
-    cr_expect_eq(c.exec.env_count, 2);
-    cr_expect_str_eq(c.exec.env[0].value, "b");
-    cr_expect_null(c.exec.env[1].value);
-    cr_expect(c.exec.provide_cluster_info);
-}
-
-Test(config, another_context_can_be_named)
-{
-    auto_kc_config struct kc_config c = {0};
-    auto_err struct err e = {0};
-    cr_assert_eq(parse(full, "zero", &c, &e), 0, "%s", e.msg);
-    cr_expect_str_eq(c.server, "http://127.0.0.1:8080");
-    cr_expect_str_eq(c.token, "t0");
-    cr_expect_str_eq(c.token_file, "/var/token");
-    cr_expect_null(c.ns);
-    cr_expect_null(c.exec.command);
-}
-
-Test(config, copy_is_deep)
-{
-    auto_kc_config struct kc_config copy = {0};
-    auto_err struct err e = {0};
-    {
-        auto_kc_config struct kc_config c = {0};
-        cr_assert_eq(parse(full, NULL, &c, &e), 0, "%s", e.msg);
-        kc_config_copy(&copy, &c);
-    }
-    cr_expect_str_eq(copy.exec.env[0].name, "A");
-    cr_expect_str_eq(copy.server, "https://api.example:6443/prefix");
-}
-
-#define WITH(cluster, user)                                                                        \
-    "current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n"                  \
-    "clusters: [{name: c, cluster: {" cluster "}}]\nusers: [{name: u, user: {" user "}}]\n"
-
-Test(config, what_cannot_work_is_refused_by_name)
-{
-    static const struct {
-        const char *text, *says;
-    } rows[] = {
-        {"", "kubeconfig"},
-        {"{}", "no current-context"},
-        {"current-context: x", "no context \"x\""},
-        {"current-context: x\ncontexts: [{name: x, context: {cluster: c}}]", "names no cluster"},
-        {"current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n"
-         "clusters: [{name: c, cluster: {server: 'https://h'}}]",
-         "names no user"},
-        {WITH("", ""), "has no http or https server"},
-        {WITH("server: 'ftp://h'", ""), "has no http or https server"},
-        {WITH("server: 'https://h', certificate-authority-data: '***'", ""),
-         "certificate-authority-data is not base64"},
-        {WITH("server: 'https://h', certificate-authority-data: 'AAAA'", ""),
-         "certificate-authority-data is not base64"},
-        {WITH("server: 'https://h'", "client-certificate: c.pem"), "needs both"},
-        {WITH("server: 'https://h'", "username: me"), "has a password"},
-        {WITH("server: 'https://h'", "auth-provider: {name: gcp}"), "has an auth-provider"},
-        {WITH("server: 'https://h'", "exec: {command: x}"), "apiVersion"},
-        {WITH("server: 7", ""), "server"},
-        {"clusters: 7\ncurrent-context: x", "clusters"},
-        {"a: [", "kubeconfig"},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        auto_kc_config struct kc_config c = {0};
-        auto_err struct err e = {0};
-        cr_expect_eq(parse(rows[i].text, NULL, &c, &e), -ERR_INVALID, "%s", rows[i].text);
-        cr_expect(e.msg && strstr(e.msg, rows[i].says), "%s: %s", rows[i].says, e.msg);
-        cr_expect_null(c.server);
-    }
-}
-
-Test(config, user_may_be_left_out)
-{
-    auto_kc_config struct kc_config c = {0};
-    auto_err struct err e = {0};
-    cr_expect_eq(parse("current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"
-                       "clusters: [{name: c, cluster: {server: 'http://h'}}]\nusers: null",
-                       NULL, &c, &e),
-                 0, "%s", e.msg);
-}
-
-Test(config, error_never_repeats_a_secret)
-{
-    auto_kc_config struct kc_config c = {0};
-    auto_err struct err e = {0};
-    cr_expect_lt(parse(WITH("server: 'https://h'", "client-key-data: 'c2VjcmV0!'"), NULL, &c, &e),
-                 0);
-    cr_expect_null(strstr(e.msg, "c2VjcmV0"));
-}
+#include "kubeclient/config_source.h"
 
 /* ---- files and the environment ---- */
 
@@ -192,7 +47,7 @@ static char *entry(const char *name, const char *value)
     return xasprintf("%s=%s", name, value);
 }
 
-Test(config, pod_is_recognised_by_its_environment)
+Test(config_source, pod_is_recognised_by_its_environment)
 {
     auto_folder struct folder f = folder_new();
     auto_free char *token = write_file(f.path, "token", "abc\n");
@@ -217,7 +72,7 @@ Test(config, pod_is_recognised_by_its_environment)
     "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"                           \
     "clusters: [{name: c, cluster: {server: '" url "'}}]\n"
 
-Test(config, flag_wins_over_environment_and_home)
+Test(config_source, flag_wins_over_environment_and_home)
 {
     auto_folder struct folder f = folder_new();
     auto_free char *kube = xasprintf("%s/.kube", f.path);
@@ -244,7 +99,7 @@ Test(config, flag_wins_over_environment_and_home)
     }
 }
 
-Test(config, nothing_to_go_by_is_not_found)
+Test(config_source, nothing_to_go_by_is_not_found)
 {
     auto_kc_config struct kc_config c = {0};
     auto_err struct err e = {0};
@@ -253,7 +108,7 @@ Test(config, nothing_to_go_by_is_not_found)
     cr_expect_eq(kc_config_discover("/nowhere/config", none, &c, &e), -ERR_NOT_FOUND);
 }
 
-Test(config, another_context_can_be_asked_for_and_is_not_the_pods)
+Test(config_source, another_context_can_be_asked_for_and_is_not_the_pods)
 {
     auto_folder struct folder f = folder_new();
     auto_free char *path = write_file(
@@ -294,7 +149,7 @@ static void expect_contexts(const char *path, const char *variable, const char *
     cr_expect_str_eq(got, names);
 }
 
-Test(config, the_contexts_are_those_of_the_file_that_is_taken)
+Test(config_source, the_contexts_are_those_of_the_file_that_is_taken)
 {
     auto_folder struct folder f = folder_new();
     auto_free char *kube = xasprintf("%s/.kube", f.path);
@@ -309,7 +164,7 @@ Test(config, the_contexts_are_those_of_the_file_that_is_taken)
 }
 
 /* Another cluster than the one that was meant would be worse. */
-Test(config, a_list_of_files_that_are_not_there_is_told_and_not_passed_over)
+Test(config_source, a_list_of_files_that_are_not_there_is_told_and_not_passed_over)
 {
     auto_folder struct folder f = folder_new();
     auto_free char *kube = xasprintf("%s/.kube", f.path);
