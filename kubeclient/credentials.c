@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/xalloc.h"
 
 #include "kubeclient/exec_plugin.h"
@@ -93,15 +94,10 @@ static int load_tls(const struct kc_config *config, const struct exec_credential
     return 0;
 }
 
-static bool same_text(const char *a, const char *b)
-{
-    return a == b || (a && b && !strcmp(a, b));
-}
-
 static bool same_tls(const struct tls_material *a, const struct tls_material *b)
 {
-    return same_text(a->ca_pem, b->ca_pem) && same_text(a->cert_pem, b->cert_pem) &&
-           same_text(a->key_pem, b->key_pem);
+    return text_same(a->ca_pem, b->ca_pem) && text_same(a->cert_pem, b->cert_pem) &&
+           text_same(a->key_pem, b->key_pem);
 }
 
 /* True when the text cannot end a header's line. */

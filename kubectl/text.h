@@ -2,23 +2,12 @@
 #pragma once
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* Texts that may be absent (NULL), which is the same as the empty text. */
+#include "base/text.h"
 
-/* As strcmp. */
-static inline int text_order(const char *a, const char *b)
-{
-    return strcmp(a ? a : "", b ? b : "");
-}
-
-static inline bool text_equal(const char *a, const char *b)
-{
-    return text_order(a, b) == 0;
-}
+/* Texts of lists and documents, which may be absent (NULL): that is the same as empty. */
 
 /* Frees a text that its entry owns behind const, so that callers can lend theirs. */
 static inline void text_free(const char *text)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "base/text.h"
 #include "base/xalloc.h"
 
 #include "partition/mig_name.h"
@@ -293,7 +294,7 @@ static bool mig_label_changed(const struct object *before, const struct object *
 {
     const char *was = before ? records_mig_label(object_payload(before)) : NULL;
     const char *is = after ? records_mig_label(object_payload(after)) : NULL;
-    return strcmp(was ? was : "", is ? is : "") != 0;
+    return !text_equal(was, is);
 }
 
 static void map_node(void *self, const struct object *node, struct wq *out)

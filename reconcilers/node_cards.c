@@ -6,6 +6,7 @@
 
 #include "base/jx.h"
 #include "base/log.h"
+#include "base/text.h"
 
 #include "interop/metax_cards.h"
 #include "reconcilers/node_view.h"
@@ -67,18 +68,13 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
     return is_annotation_current(v.node, text) ? 0 : apply(ctx, s, k, &v, text, e);
 }
 
-static bool same_text(const char *a, const char *b)
-{
-    return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
 static bool annotation_changed(const struct object *before, const struct object *after)
 {
     if (!before || !after || strcmp(object_uid(before), object_uid(after)) != 0)
         return true;
     const struct node_record *was = object_payload(before);
     const struct node_record *is = object_payload(after);
-    return was->owns_cards != is->owns_cards || !same_text(was->cards, is->cards);
+    return was->owns_cards != is->owns_cards || !text_same(was->cards, is->cards);
 }
 
 struct controller *node_cards_controller_new(struct context *ctx)

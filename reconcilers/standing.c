@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/rfc3339.h"
+#include "base/text.h"
 #include "base/xalloc.h"
 
 #include "partition/vendor.h"
@@ -21,8 +22,7 @@ void standing_set(struct standing *s, enum phase phase, const char *reason, cons
 bool standing_equal(const struct standing *a, const struct standing *b)
 {
     return a->phase == b->phase && a->refused == b->refused && a->n_cards == b->n_cards &&
-           strcmp(a->reason ? a->reason : "", b->reason ? b->reason : "") == 0 &&
-           strcmp(a->message ? a->message : "", b->message ? b->message : "") == 0;
+           text_equal(a->reason, b->reason) && text_equal(a->message, b->message);
 }
 
 void standing_done(struct standing *s)

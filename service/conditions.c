@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/xalloc.h"
 
 static struct condition *find_condition(const struct conditions *l, const char *type)
@@ -14,14 +15,9 @@ static struct condition *find_condition(const struct conditions *l, const char *
     return NULL;
 }
 
-static bool same_text(const char *a, const char *b)
-{
-    return strcmp(a ? a : "", b ? b : "") == 0;
-}
-
 static bool set_text(char **slot, const char *s)
 {
-    if (same_text(*slot, s))
+    if (text_equal(*slot, s))
         return false;
     xstr_set(slot, s);
     return true;
@@ -137,8 +133,8 @@ void conditions_copy(struct conditions *dst, const struct conditions *src)
 static bool condition_equal(const struct condition *a, const struct condition *b)
 {
     return a->status == b->status && a->observed_generation == b->observed_generation &&
-           a->last_transition_ms == b->last_transition_ms && same_text(a->type, b->type) &&
-           same_text(a->reason, b->reason) && same_text(a->message, b->message);
+           a->last_transition_ms == b->last_transition_ms && text_equal(a->type, b->type) &&
+           text_equal(a->reason, b->reason) && text_equal(a->message, b->message);
 }
 
 bool conditions_equal(const struct conditions *a, const struct conditions *b)

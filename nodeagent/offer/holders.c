@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/xalloc.h"
 
 #include "nodeagent/offer/device_id.h"
@@ -97,28 +98,18 @@ static bool settle_grants(struct holders *h, int64_t asked_mono_ms)
     return ended;
 }
 
-static bool same_text(const char *a, const char *b)
-{
-    return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
 static bool same_list(const struct holders *h, const struct holder *list, size_t n)
 {
     if (n != h->n_listed)
         return false;
     for (size_t i = 0; i < n; i++)
-        if (!same_text(list[i].id, h->listed[i].id) || !same_text(list[i].ns, h->listed[i].ns) ||
-            !same_text(list[i].pod, h->listed[i].pod) ||
-            !same_text(list[i].uid, h->listed[i].uid) ||
-            !same_text(list[i].container, h->listed[i].container) ||
-            !same_text(list[i].resource, h->listed[i].resource))
+        if (!text_same(list[i].id, h->listed[i].id) || !text_same(list[i].ns, h->listed[i].ns) ||
+            !text_same(list[i].pod, h->listed[i].pod) ||
+            !text_same(list[i].uid, h->listed[i].uid) ||
+            !text_same(list[i].container, h->listed[i].container) ||
+            !text_same(list[i].resource, h->listed[i].resource))
             return false;
     return true;
-}
-
-static int compare_text(const char *a, const char *b)
-{
-    return strcmp(a ? a : "", b ? b : "");
 }
 
 static int by_id(const void *a, const void *b)
@@ -127,10 +118,10 @@ static int by_id(const void *a, const void *b)
     const struct holder *y = b;
     int order = strcmp(x->id, y->id);
     if (order == 0)
-        order = compare_text(x->ns, y->ns);
+        order = text_order(x->ns, y->ns);
     if (order == 0)
-        order = compare_text(x->pod, y->pod);
-    return order ? order : compare_text(x->uid, y->uid);
+        order = text_order(x->pod, y->pod);
+    return order ? order : text_order(x->uid, y->uid);
 }
 
 static struct holder copy_holder(const struct holder *h)

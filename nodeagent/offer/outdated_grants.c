@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/xalloc.h"
 
 #include "nodeagent/vendor/container_vendors.h"
@@ -74,17 +75,14 @@ static bool is_outdated(const struct outdated_facts *f, const struct checkpoint_
     return now.is_one_gone;
 }
 
-static bool same_text(const char *a, const char *b)
-{
-    return a && b && strcmp(a, b) == 0;
-}
-
 /* The holder that is listed with this very grant; NULL: none is. Another replica of the device is
  * another pod's. */
 static const struct holder *holder_of(const struct holders *h, const struct checkpoint_device *d)
 {
+    if (!d->id || !d->container)
+        return NULL;
     for (size_t i = 0; i < h->n_listed; i++)
-        if (same_text(h->listed[i].id, d->id) && same_text(h->listed[i].container, d->container))
+        if (text_same(h->listed[i].id, d->id) && text_same(h->listed[i].container, d->container))
             return &h->listed[i];
     return NULL;
 }
@@ -101,18 +99,13 @@ static void add(const struct outdated_facts *f, const struct checkpoint_device *
                                 .id = xstrdup(device_table_device(f->table, d->id)->id)};
 }
 
-static int compare_text(const char *a, const char *b)
-{
-    return strcmp(a ? a : "", b ? b : "");
-}
-
 static int by_pod(const void *a, const void *b)
 {
     const struct outdated_grant *x = a;
     const struct outdated_grant *y = b;
-    const int orders[] = {compare_text(x->ns, y->ns), compare_text(x->pod, y->pod),
-                          compare_text(x->uid, y->uid), compare_text(x->container, y->container),
-                          compare_text(x->id, y->id)};
+    const int orders[] = {text_order(x->ns, y->ns), text_order(x->pod, y->pod),
+                          text_order(x->uid, y->uid), text_order(x->container, y->container),
+                          text_order(x->id, y->id)};
     for (size_t i = 0; i < ARRAY_LEN(orders); i++)
         if (orders[i])
             return orders[i];

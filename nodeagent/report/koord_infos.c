@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/sb.h"
+#include "base/text.h"
 #include "base/xalloc.h"
 
 #include "interop/koordinator_mirror.h"
@@ -170,16 +171,11 @@ static int take_away(const struct koord_infos *k, struct err *e)
     return file_remove(path, e);
 }
 
-static bool is_same(const char *a, const char *b)
-{
-    return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
 int koord_infos_keep(struct koord_infos *k, const struct device_status *st,
                      const struct device_spec *spec, struct err *e)
 {
     auto_free char *text = koord_infos_text(st, spec);
-    if (k->written && is_same(text, k->text))
+    if (k->written && text_same(text, k->text))
         return 0;
     k->written = false;
     TRY(text ? put(k, text, e) : take_away(k, e));

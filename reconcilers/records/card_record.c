@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "base/text.h"
 #include "base/xalloc.h"
 
 #include "reconcilers/records/shared_parts.h"
@@ -18,11 +19,6 @@ static bool waits_for(const struct device_drain *d, const char *uuid)
     return false;
 }
 
-static bool same_text(const char *a, const char *b)
-{
-    return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
 static void add_pods(struct card_record *r, const struct device_consumer *list, size_t n,
                      int64_t since_ms)
 {
@@ -30,9 +26,9 @@ static void add_pods(struct card_record *r, const struct device_consumer *list, 
         const struct device_consumer *c = &list[i];
         bool known = !(c->uid && *c->uid) && !(c->namespace && c->name);
         for (size_t k = 0; k < r->n_drain_pods && !known; k++)
-            known = same_text(r->drain_pods[k].uid, c->uid) &&
-                    same_text(r->drain_pods[k].ns, c->namespace) &&
-                    same_text(r->drain_pods[k].name, c->name);
+            known = text_same(r->drain_pods[k].uid, c->uid) &&
+                    text_same(r->drain_pods[k].ns, c->namespace) &&
+                    text_same(r->drain_pods[k].name, c->name);
         if (known)
             continue;
         *XPUSH(r->drain_pods, r->n_drain_pods) = (struct drain_pod){

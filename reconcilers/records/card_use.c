@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/xalloc.h"
 
 #include "partition/mig_part.h"
@@ -47,16 +48,11 @@ static bool is_pod(const struct device_consumer *c)
     return c->namespace && *c->namespace && c->name;
 }
 
-static bool same_text(const char *a, const char *b)
-{
-    return a && b && strcmp(a, b) == 0;
-}
-
 /* The same container: a process of a pod may come without the container's name. */
 static bool is_same(const struct device_consumer *a, const struct device_consumer *b)
 {
-    return is_pod(a) && same_text(a->namespace, b->namespace) && same_text(a->name, b->name) &&
-           (!a->container || !b->container || same_text(a->container, b->container));
+    return is_pod(a) && text_same(a->namespace, b->namespace) && text_same(a->name, b->name) &&
+           (!a->container || !b->container || text_same(a->container, b->container));
 }
 
 static bool is_listed_before(const struct device_consumer *list, size_t i)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/xalloc.h"
 
 #include "api/feature_label.h"
@@ -36,7 +37,7 @@ static int by_vendor_and_index(const void *a, const void *b)
 {
     const struct card_record *x = a;
     const struct card_record *y = b;
-    int order = strcmp(x->vendor ? x->vendor : "", y->vendor ? y->vendor : "");
+    int order = text_order(x->vendor, y->vendor);
     if (order)
         return order;
     if (x->index != y->index)
