@@ -206,6 +206,9 @@ static void add_share_room(const struct device_card *card, struct sb *b)
     if (shares > 0 && memory > 0)
         sb_addf(b, "room for %lld MiB, %lld %%, in %lld of %lld shares", (long long)memory,
                 (long long)(compute > 0 ? compute : 0), (long long)shares, most);
+    else if (shares > 0)
+        sb_addf(b, "none: all %lld MiB of memory are given out",
+                (long long)card->fractional.memory_mib);
     else
         sb_addf(b, "none: %zu of %lld shares are given out", card->n_partitions, most);
 }

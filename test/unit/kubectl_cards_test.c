@@ -62,6 +62,15 @@ Test(cards, shares_come_by_their_pods_and_a_card_that_has_given_out_all_says_so)
     cr_expect(strstr(a.out, "     free  none: 10 of 10 shares are given out\n"), "got:\n%s", a.out);
 }
 
+Test(cards, shares_that_have_all_memory_leave_room_for_none)
+{
+    desk_node("n1", 1);
+    desk_share("n1", 0, "40960:50=ml/a 40599:10=ml/b");
+    auto_desk_answer struct desk_answer a = desk_cards(OUTPUT_TEXT, /* node= */ NULL);
+    cr_expect(strstr(a.out, "     free  none: all 81559 MiB of memory are given out\n"), "got:\n%s",
+              a.out);
+}
+
 Test(cards, of_a_card_that_containers_share_each_replica_is_free_that_none_has)
 {
     desk_node("n1", 2);
