@@ -84,7 +84,7 @@ static int listen_for_libcurl(struct reading *r, struct err *e)
  * connect to the listener: others are sent away. */
 static int admit(struct reading *r, struct err *e)
 {
-    struct sockaddr_in who;
+    struct sockaddr_in who = {0};
     socklen_t len = sizeof(who);
     if (r->listener < 0)
         return 0;

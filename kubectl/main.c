@@ -254,7 +254,7 @@ static int parse(const struct command_def *d, const struct option_def *flags, in
     TRY(options_parse(flags, argc, argv, &given.operand, d->take != NULL, &n, e));
     if (given.help)
         return 0;
-    if (given.operand)
+    if (given.operand && d->take)
         TRY(d->take(e));
     if (given.node)
         TRY(operand_node(given.node, &given.node, e));

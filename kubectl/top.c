@@ -76,6 +76,7 @@ static int part_of(struct top_card *c, const struct exposition_sample *s, struct
     return 0;
 }
 
+/* XPUSH writes the count. NOLINTNEXTLINE(readability-non-const-parameter) */
 static int user_of(struct top_user **users, size_t *n, const struct exposition_sample *s,
                    struct top_user **ret, struct err *e)
 {

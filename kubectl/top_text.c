@@ -165,15 +165,15 @@ static void add_card(const struct top_card *c, const struct screen *s, struct sb
         add_part(&c->parts[i], s, b);
 }
 
-void top_text_head(const struct screen *s, struct sb *b)
+void top_text_head(const struct screen *s, struct sb *ret)
 {
-    sb_addf(b, "%-*s %*s", (int)width_of_name(s), "NODE / CARD / POD", USE, "USE");
+    sb_addf(ret, "%-*s %*s", (int)width_of_name(s), "NODE / CARD / POD", USE, "USE");
     if (s->columns >= BAR_FROM)
-        sb_addf(b, " %*s", BAR, "");
-    sb_addf(b, " %*s", MEMORY, "MEMORY");
+        sb_addf(ret, " %*s", BAR, "");
+    sb_addf(ret, " %*s", MEMORY, "MEMORY");
     if (s->columns >= TEMP_FROM)
-        sb_addf(b, " %*s %*s", TEMP, "TEMP", POWER, "POWER");
-    sb_add_char(b, '\n');
+        sb_addf(ret, " %*s %*s", TEMP, "TEMP", POWER, "POWER");
+    sb_add_char(ret, '\n');
 }
 
 void top_text(const struct top_view *v, const struct screen *s, struct sb *ret)
