@@ -101,6 +101,22 @@ static bool closes(char c)
     return c == ']' || c == '}';
 }
 
+size_t jx_length(const char *text, size_t len)
+{
+    size_t depth = 0;
+    if (len == 0 || !opens(*text))
+        return 0;
+    for (size_t pos = 0; pos < len; pos++) {
+        if (text[pos] == '"')
+            pos = skip_string(text, len, pos);
+        else if (opens(text[pos]))
+            depth++;
+        else if (closes(text[pos]) && --depth == 0)
+            return pos + 1;
+    }
+    return 0;
+}
+
 /* jansson recurses up to 2048 levels, and so does all code that walks a document afterwards. "{},"
  * takes 236 bytes of memory for its three bytes. */
 static int check_shape(const char *text, size_t len, struct err *e)

@@ -114,6 +114,10 @@ const json_t *jx_at(const json_t *obj, const char *const path[]);
  * from obj. For files in which an unknown key must not become a silent default. */
 const char *jx_unknown_key(const json_t *obj, const char *const known[]);
 
+/* The bytes of the object or list that begins the text; 0: it begins with neither, or does not end.
+ * What is in it is not looked at. */
+size_t jx_length(const char *text, size_t len);
+
 /* RFC 7396 merge patch that turns from into to. *ret_patch is a new reference, or NULL when they
  * are equal. Arrays are replaced whole. */
 void jx_merge_diff(const json_t *from, const json_t *to, json_t **ret_patch);

@@ -23,25 +23,6 @@ static const char *last_of(const char *const *path)
     return *path;
 }
 
-/* The bytes of the list that begins here; 0: it does not end. */
-static size_t list_length(const char *text, size_t len)
-{
-    size_t depth = 0;
-    bool in_string = false;
-    for (size_t i = 0; i < len; i++) {
-        char c = text[i];
-        if (in_string && c == '\\')
-            i++;
-        else if (c == '"')
-            in_string = !in_string;
-        else if (!in_string && (c == '[' || c == '{'))
-            depth++;
-        else if (!in_string && (c == ']' || c == '}') && --depth == 0)
-            return i + 1;
-    }
-    return 0;
-}
-
 /* The first list under the member's name, as API servers write it. NULL: there is none. */
 static const char *find_list(const struct shared_member *m, const char *text, size_t len,
                              size_t *ret_len)
@@ -51,7 +32,7 @@ static const char *find_list(const struct shared_member *m, const char *text, si
     if (!at)
         return NULL;
     at += strlen(key) - 1;
-    *ret_len = list_length(at, len - (size_t)(at - text));
+    *ret_len = jx_length(at, len - (size_t)(at - text));
     return *ret_len ? at : NULL;
 }
 

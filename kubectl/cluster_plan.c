@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/jx.h"
 #include "base/xalloc.h"
 
 #include "reconcilers/device_spec.h"
@@ -24,10 +25,10 @@ struct walk {
 
 /* --- Queues --- */
 
-static void add_queue(const json_t *profile, struct cluster_plan *ret)
+static void add_queue(const char *profile, struct cluster_plan *ret)
 {
     struct plan_queue *q = XPUSH(ret->queues, ret->n_queues);
-    q->profile = xstrdup(JX_STR_AT(profile, "metadata", "name"));
+    q->profile = xstrdup(profile);
 }
 
 /* Enters the node as the controller's ledger would (reconcilers/node_ledger.c), with its last
@@ -91,8 +92,11 @@ static int finish_queue(const struct cluster_objects *all, const struct profile_
 
 /* --- Nodes --- */
 
-static bool is_selected(const struct walk *w, const struct node_view *v)
+/* True when the file has the Node, or a profile that selects it. */
+static bool is_concerned(const struct walk *w, const struct node_view *v)
 {
+    if (json_object_get(w->file->nodes, object_name(v->device_object)))
+        return true;
     for (size_t i = 0; i < w->ret->n_queues; i++)
         if (node_view_profile(v, w->ret->queues[i].profile))
             return true;
@@ -113,12 +117,12 @@ static int plan_device(void *arg, const struct found_device *device, struct err 
         return 0; /* its Node is gone */
     for (size_t i = 0; i < w->ret->n_queues; i++)
         profile_judge_add(&w->selected[i].judge, &v);
-    bool selected = is_selected(w, &v);
-    if (!selected && json_array_size(w->file->configs) == 0)
+    bool concerned = is_concerned(w, &v);
+    if (!concerned && json_object_size(w->file->configs) == 0)
         return 0;
     auto_node_plan struct node_plan p = {0};
     node_plan_make(&v, st, w->file, &p);
-    if (!selected && !p.changes && !node_plan_refuses(&p))
+    if (!concerned && !p.changes && !node_plan_refuses(&p))
         return 0;
     for (size_t i = 0; i < w->ret->n_queues; i++)
         enter(&v, device->json, st, &w->ret->queues[i], &w->selected[i]);
@@ -134,14 +138,44 @@ static int by_node(const void *a, const void *b)
 
 /* --- The whole --- */
 
-static int put_file(const struct plan_file *file, struct cluster_objects *all, struct err *e)
+static int put_objects(json_t *objects, struct store *into, const struct object_type *type,
+                       struct err *e)
 {
-    size_t i;
+    const char *name;
     json_t *doc;
-    json_array_foreach(file->profiles, i, doc)
-        TRY(cluster_objects_put(all->caches.profiles, &records_profile_type, doc, e));
-    json_array_foreach(file->configs, i, doc)
-        TRY(cluster_objects_put(all->caches.configs, &records_config_type, doc, e));
+    json_object_foreach(objects, name, doc)
+        TRY(cluster_objects_put(into, type, doc, e));
+    return 0;
+}
+
+/* Puts a Node of the file: a whole one, as kubectl prints it, stands for itself; of another the
+ * labels are added to those that the Node has, as kubectl apply does. */
+static int put_node(struct kc *kc, struct scope *s, struct store *nodes, const json_t *doc,
+                    struct err *e)
+{
+    const char *name = JX_STR_AT(doc, "metadata", "name");
+    const struct kc_target t = {.res = records_node_type.resource, .name = name};
+    auto_json json_t *node = NULL;
+    if (JX_STR_AT(doc, "metadata", "uid"))
+        return cluster_objects_put(nodes, &records_node_type, doc, e);
+    TRY(kc_get(kc, s, &t, &node, e));
+    json_t *meta = json_object_get(node, "metadata");
+    json_t *labels = json_object_get(meta, "labels");
+    json_t *more = json_object_get(json_object_get(doc, "metadata"), "labels");
+    if (more && (labels ? json_object_update(labels, more) : json_object_set(meta, "labels", more)))
+        return err_set(e, ERR_PROTOCOL, "Node %s: its labels are no object", name);
+    return cluster_objects_put(nodes, &records_node_type, node, e);
+}
+
+static int put_file(struct kc *kc, struct scope *s, const struct plan_file *file,
+                    struct cluster_objects *all, struct err *e)
+{
+    const char *name;
+    json_t *doc;
+    TRY(put_objects(file->profiles, all->caches.profiles, &records_profile_type, e));
+    TRY(put_objects(file->configs, all->caches.configs, &records_config_type, e));
+    json_object_foreach(file->nodes, name, doc)
+        TRY(put_node(kc, s, all->caches.nodes, doc, e));
     return 0;
 }
 
@@ -176,19 +210,19 @@ static int make(struct kc *kc, struct scope *s, const struct plan_file *file,
     auto_cluster_objects struct cluster_objects all = {0};
     cluster_objects_init(&all);
     TRY(read_inputs(kc, s, &all, e));
-    TRY(put_file(file, &all, e));
-    size_t i;
+    TRY(put_file(kc, s, file, &all, e));
+    const char *name;
     json_t *doc;
-    json_array_foreach(file->profiles, i, doc)
-        add_queue(doc, ret);
+    json_object_foreach(file->profiles, name, doc)
+        add_queue(name, ret);
     auto_free struct selected *selected = xcalloc(ret->n_queues, sizeof(*selected));
-    for (i = 0; i < ret->n_queues; i++) {
+    for (size_t i = 0; i < ret->n_queues; i++) {
         const struct object_key key = {.name = ret->queues[i].profile};
         profile_judge_begin(store_get(all.caches.profiles, &key), &selected[i].judge);
     }
     struct walk w = {&all, file, ret, selected};
     int rc = plan_devices(&w, kc, s, e);
-    for (i = 0; i < ret->n_queues; i++) {
+    for (size_t i = 0; i < ret->n_queues; i++) {
         profile_judge_done(&selected[i].judge);
         plan_pace_done(&selected[i].pace);
     }

@@ -167,7 +167,7 @@ static const struct command_def {
               .value = "FILE",
               .text = &given.file,
               .on = &given.has_file,
-              .help = "GPUProfiles and MIGConfigs, or a folder of such; - is stdin"}},
+              .help = "GPUProfiles, MIGConfigs and Nodes, or a folder of such; - is stdin"}},
      .needs_words = "-f FILE",
      .take = take_no_file,
      .needs = &given.file,

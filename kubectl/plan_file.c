@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,12 +15,13 @@
 
 #include "api/gpuprofile.h"
 #include "api/kinds.h"
+#include "api/label_value.h"
 #include "api/migconfig.h"
 #include "api/subdomain.h"
 #include "nodeagent/commands/layout_check.h"
 #include "nodeagent/commands/layout_documents.h"
 
-enum { MAX_FILE_BYTES = 4 << 20 };
+enum { MAX_FILE_BYTES = 32 << 20 };
 
 static int check_profile(const json_t *doc, struct err *e)
 {
@@ -35,18 +37,51 @@ static int check_config(const json_t *doc, struct err *e)
     return layout_check_config(doc, &spec, e);
 }
 
-static bool names(const struct plan_file *f, const char *profile)
+/* Labels are what a plan reads of a Node. An API server would refuse such a value. */
+static int check_node(const json_t *doc, struct err *e)
 {
-    size_t i;
-    json_t *doc;
-    json_array_foreach(f->profiles, i, doc) {
-        if (strcmp(JX_STR_AT(doc, "metadata", "name"), profile) == 0)
-            return true;
+    const char *key;
+    json_t *value;
+    json_t *labels = json_object_get(json_object_get(doc, "metadata"), "labels");
+    if (labels && !json_is_object(labels))
+        return err_set(e, ERR_INVALID, ".metadata.labels must be an object");
+    json_object_foreach(labels, key, value) {
+        const char *text = json_string_value(value);
+        if (!text || !label_value_legal(text))
+            return err_set(e, ERR_INVALID,
+                           ".metadata.labels: the value of %s must be at most %d letters, digits, "
+                           "'-', '_' and '.', and begin and end with a letter or digit",
+                           key, LABEL_VALUE_MAX);
     }
-    return false;
+    return 0;
 }
 
 /* --- Objects --- */
+
+static const struct kind {
+    const char *name, *version;
+    int (*check)(const json_t *doc, struct err *e);
+    size_t objects; /* the member of struct plan_file that holds them */
+} kinds[] = {
+    {"GPUProfile", API_GROUP_VERSION, check_profile, offsetof(struct plan_file, profiles)},
+    {"MIGConfig", API_GROUP_VERSION, check_config, offsetof(struct plan_file, configs)},
+    {"Node", "v1", check_node, offsetof(struct plan_file, nodes)},
+};
+
+static const struct kind *kind_of(const char *name)
+{
+    for (size_t i = 0; name && i < ARRAY_LEN(kinds); i++)
+        if (strcmp(kinds[i].name, name) == 0)
+            return &kinds[i];
+    return NULL;
+}
+
+static json_t *objects_of(const struct plan_file *f, const struct kind *k)
+{
+    json_t *objects;
+    memcpy(&objects, (const char *)f + k->objects, sizeof(objects));
+    return objects;
+}
 
 static int add_object(void *arg, const json_t *doc, struct err *e)
 {
@@ -54,26 +89,25 @@ static int add_object(void *arg, const json_t *doc, struct err *e)
     const char *version = JX_STR_AT(doc, "apiVersion");
     const char *kind = JX_STR_AT(doc, "kind");
     const char *name = JX_STR_AT(doc, "metadata", "name");
-    bool is_profile = kind && strcmp(kind, "GPUProfile") == 0;
-    if (!is_profile && !(kind && strcmp(kind, "MIGConfig") == 0))
-        return err_set(e, ERR_INVALID, "%s is neither a GPUProfile nor a MIGConfig",
+    const struct kind *k = kind_of(kind);
+    if (!k)
+        return err_set(e, ERR_INVALID, "%s is none of GPUProfile, MIGConfig and Node",
                        kind ? kind : "an object without kind");
     if (!name || !*name)
         return err_set(e, ERR_INVALID, "%s: .metadata.name is missing", kind);
-    if (!version || strcmp(version, API_GROUP_VERSION) != 0)
-        return err_set(e, ERR_INVALID, "%s %s: apiVersion must be %s", kind, name,
-                       API_GROUP_VERSION);
+    if (!version || strcmp(version, k->version) != 0)
+        return err_set(e, ERR_INVALID, "%s %s: apiVersion must be %s", kind, name, k->version);
     if (!subdomain_legal(name))
         return err_set(
             e, ERR_INVALID,
             "%s %s: .metadata.name must be at most %d small letters, digits, '-' and '.', "
             "and begin and end with a letter or digit",
             kind, name, SUBDOMAIN_MAX);
-    if ((is_profile ? check_profile : check_config)(doc, e) < 0)
+    if (k->check(doc, e) < 0)
         return err_wrap(e, "%s %s", kind, name);
-    if (is_profile && names(f, name))
-        return err_set(e, ERR_INVALID, "GPUProfile %s is there twice", name);
-    (void)json_array_append(is_profile ? f->profiles : f->configs, (json_t *)(uintptr_t)doc);
+    if (json_object_get(objects_of(f, k), name))
+        return err_set(e, ERR_INVALID, "%s %s is there twice", kind, name);
+    (void)json_object_set(objects_of(f, k), name, (json_t *)(uintptr_t)doc);
     return 0;
 }
 
@@ -83,7 +117,8 @@ static int add_text(const char *title, const char *text, size_t len, struct plan
                     struct err *e)
 {
     size_t n;
-    if (yaml_check_words(text, len, e) < 0)
+    /* A longer text can only be JSON. */
+    if (len <= YAML_MAX_BYTES && yaml_check_words(text, len, e) < 0)
         return err_wrap(e, "%s", title);
     return layout_documents_each(title, text, len, add_object, ret, &n, e);
 }
@@ -135,7 +170,8 @@ static int add_path(const char *path, struct plan_file *ret, struct err *e)
 /* Hands over what was added. title: where from. */
 static int finish(const char *title, struct plan_file *f, struct plan_file *ret, struct err *e)
 {
-    if (json_array_size(f->profiles) + json_array_size(f->configs) == 0)
+    if (json_object_size(f->profiles) + json_object_size(f->configs) + json_object_size(f->nodes) ==
+        0)
         return err_set(e, ERR_INVALID, "%s: holds nothing", title);
     *ret = *f;
     *f = (struct plan_file){0};
@@ -145,14 +181,14 @@ static int finish(const char *title, struct plan_file *f, struct plan_file *ret,
 int plan_file_parse(const char *title, const char *text, size_t len, struct plan_file *ret,
                     struct err *e)
 {
-    auto_plan_file struct plan_file f = {json_array(), json_array()};
+    auto_plan_file struct plan_file f = {json_object(), json_object(), json_object()};
     TRY(add_text(title, text, len, &f, e));
     return finish(title, &f, ret, e);
 }
 
 int plan_file_read(const char *path, struct plan_file *ret, struct err *e)
 {
-    auto_plan_file struct plan_file f = {json_array(), json_array()};
+    auto_plan_file struct plan_file f = {json_object(), json_object(), json_object()};
     TRY(add_path(path, &f, e));
     return finish(file_title(path), &f, ret, e);
 }
@@ -162,13 +198,15 @@ int plan_file_read(const char *path, struct plan_file *ret, struct err *e)
 bool plan_file_brings(const struct plan_file *f, const struct node_view *v,
                       const struct device_source *source)
 {
-    size_t i;
+    const char *name;
     json_t *doc;
-    if (source->kind == API_SOURCE_PROFILE && names(f, source->name))
+    if (source->kind == API_SOURCE_PROFILE && json_object_get(f->profiles, source->name))
         return true;
-    json_array_foreach(f->configs, i, doc) {
-        const struct object *config =
-            node_view_config(&v->configs, JX_STR_AT(doc, "metadata", "name"));
+    if (source->kind == API_SOURCE_NODE_LABEL &&
+        json_object_get(f->nodes, object_name(v->device_object)))
+        return true;
+    json_object_foreach(f->configs, name, doc) {
+        const struct object *config = node_view_config(&v->configs, name);
         if (config && node_view_brings(v, source, config))
             return true;
     }
@@ -179,5 +217,6 @@ void plan_file_done(struct plan_file *f)
 {
     json_decref(f->profiles);
     json_decref(f->configs);
+    json_decref(f->nodes);
     *f = (struct plan_file){0};
 }

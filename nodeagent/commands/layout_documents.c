@@ -33,11 +33,46 @@ static int each_of(const json_t *doc, layout_object_fn *fn, void *arg, struct er
     return 0;
 }
 
+static size_t skip_blanks(const char *text, size_t len, size_t at)
+{
+    while (at < len && strchr(" \t\r\n", text[at]))
+        at++;
+    return at;
+}
+
+/* JSON documents, one after the other, as `kubectl label -o json` prints several objects. */
+static int load_json(const char *text, size_t len, json_t *docs, struct err *e)
+{
+    for (size_t at = skip_blanks(text, len, 0); at < len; at = skip_blanks(text, len, at)) {
+        size_t n = jx_length(text + at, len - at);
+        json_t *doc;
+        if (n == 0)
+            return err_set(e, ERR_PROTOCOL, "no whole object at byte %zu", at);
+        TRY(jx_parse(text + at, n, /* max_bytes= */ n, &doc, e));
+        (void)json_array_append_new(docs, doc);
+        at += n;
+    }
+    return 0;
+}
+
+/* kubectl takes a text that begins with a brace as JSON where it is, and else as YAML (kubernetes
+ * staging/src/k8s.io/apimachinery/pkg/util/yaml/decoder.go, YAMLOrJSONDecoder). */
+static int load(const char *text, size_t len, json_t **ret, struct err *e)
+{
+    size_t begin = skip_blanks(text, len, 0);
+    auto_json json_t *docs = json_array();
+    if (begin < len && text[begin] == '{' && load_json(text, len, docs, /* e= */ NULL) == 0) {
+        *ret = TAKE(docs);
+        return 0;
+    }
+    return yaml_load_all(text, len, ret, e);
+}
+
 int layout_documents_each(const char *title, const char *text, size_t len, layout_object_fn *fn,
                           void *arg, size_t *ret_n, struct err *e)
 {
     auto_json json_t *docs = NULL;
-    if (yaml_load_all(text, len, &docs, e) < 0)
+    if (load(text, len, &docs, e) < 0)
         return err_wrap(e, "%s", title);
     size_t i;
     json_t *doc;

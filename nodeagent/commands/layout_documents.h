@@ -5,7 +5,8 @@
 
 #include "base/err.h"
 
-/* The objects of a file of layouts: documents of YAML or JSON, each an object or a list of some. Pure. */
+/* The objects of a file of layouts: documents of YAML, or of JSON one after the other, each an object
+ * or a list of some. Pure. */
 
 /* One object, which is no list; borrowed. An error ends the walk. */
 typedef int layout_object_fn(void *arg, const json_t *doc, struct err *e);

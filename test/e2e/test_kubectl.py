@@ -76,6 +76,29 @@ def test_a_plan_comes_true_and_then_nothing_is_left_to_do(rig, kubectl, cleave):
     assert durations[1]["samples"] == 2 and 2 <= durations[1]["seconds"] <= 120, durations
 
 
+def test_a_plan_of_a_label_comes_true_on_and_off(rig, kubectl, cleave):
+    rig.controller()
+    nodes = [rig.node({"h100-80": 2}) for _ in range(2)]
+    for change, code in (("nvidia.com/mig.config=all-balanced", 2), ("nvidia.com/mig.config=all-1g.10gb", 2), ("nvidia.com/mig.config-", 2)):
+        label = ("label", "node", "--overwrite", "-l", f"test={rig.id}", change)
+
+        def plan(label=label):
+            return cleave("plan", "-f", "-", "-o", "json", input=kubectl(*label, "--dry-run=client", "-o", "json").stdout)
+
+        foretold = plan()
+        assert foretold.returncode == code, foretold.stderr
+        will = json.loads(foretold.stdout)
+        assert [n["name"] for n in will["nodes"]] == [n.name for n in nodes]
+        before = [n.layouts() for n in nodes]
+        kubectl(*label)
+        wait_for(lambda p=plan: p().returncode == 0, 60, lambda p=plan: p().stdout)
+        for node, was, foretold in zip(nodes, before, will["nodes"], strict=True):
+            if foretold["cards"]:
+                wait_true(node, foretold)
+            else:
+                assert node.layouts() == was, "without its label a node keeps its layout"
+
+
 def test_a_plan_rejects_a_profile_in_the_words_that_the_controller_then_has(rig, kubectl, cleave):
     rig.controller()
     rig.node({"h100-80": 1})

@@ -457,3 +457,25 @@ Test(jx, dumps_compactly_with_sorted_keys)
     auto_free char *text = jx_dump(value);
     cr_expect_str_eq(text, "{\"a\":null,\"b\":[1,2.5]}");
 }
+
+Test(jx, the_length_of_a_value_is_up_to_its_own_bracket)
+{
+    static const struct {
+        const char *text;
+        size_t length;
+    } cases[] = {
+        {"{}", 2},
+        {"[1, [2]] 3", 8},
+        {"{\"a\": \"}\"}{}", 10},
+        {"{\"\\\"}\": 1}", 10},
+        {"{\"a", 0},
+        {"{\"a\\", 0},
+        {"", 0},
+        {"1", 0},
+        {" {}", 0},
+        {"[{}", 0},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        cr_expect_eq(jx_length(cases[i].text, strlen(cases[i].text)), cases[i].length, "%s",
+                     cases[i].text);
+}

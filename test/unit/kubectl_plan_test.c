@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/jx.h"
+#include "base/sb.h"
 #include "base/xalloc.h"
 #include "base/yaml.h"
 
@@ -566,6 +567,89 @@ Test(plan, yaml_is_the_same_document)
     cr_expect(json_equal(json, yaml), "got:\n%s", b.out);
 }
 
+/* --- Labels --- */
+
+#define NODE(name, labels)                                                                         \
+    "apiVersion: v1\nkind: Node\nmetadata: {name: " name ", labels: {" labels "}}\n"
+/* As `kubectl label --dry-run=client -o yaml` prints it: with all that the Node has. */
+#define WHOLE_NODE(name, labels)                                                                   \
+    "apiVersion: v1\nkind: Node\nmetadata: {name: " name ", uid: u-1, labels: {" labels "}}\n"
+#define AS_HALVES                                                                                  \
+    "n1\n"                                                                                         \
+    "  NVIDIA GPU 0  NVIDIA H100 80GB HBM3  by all-3g.40gb: changes\n"                             \
+    "    mode    from native to mig\n"                                                             \
+    "    goes    the whole card\n"                                                                 \
+    "    comes   3g.40gb@0, 3g.40gb@4\n"                                                           \
+    "\n"                                                                                           \
+    "Plan: 1 of 1 nodes changes, 1 part goes, 2 parts come\n"
+
+Test(plan, a_node_with_a_label_is_cut_as_the_label_says)
+{
+    desk_node("n1", 1);
+    desk_node("n2", 1);
+    expect_plan(NODE("n1", "nvidia.com/mig.config: all-3g.40gb"), 2, AS_HALVES);
+    expect_plan(WHOLE_NODE("n1", "nvidia.com/mig.config: all-3g.40gb"), 2, AS_HALVES);
+    expect_plan(NODE("n1", "rack: a"), 0, "n1  nothing changes\n\nPlan: 0 of 1 nodes change\n");
+}
+
+Test(plan, a_node_written_by_hand_keeps_its_other_labels_and_a_whole_one_has_none_but_its_own)
+{
+    static const char of_p[] = "n1\n"
+                               "  NVIDIA GPU 0  NVIDIA H100 80GB HBM3  by p: changes\n"
+                               "    mode    from native to mig\n"
+                               "    goes    the whole card\n"
+                               "    comes   7g.80gb@0\n"
+                               "\n"
+                               "Plan: 1 of 1 nodes changes, 1 part goes, 1 part comes\n";
+    desk_node("n1", 1);
+    desk_create(&resource_gpuprofiles,
+                PROFILE("p", "{nodeSelector: {matchLabels: {pool: a}}, " CUT("7g.80gb: 1") "}"));
+    expect_plan(NODE("n1", "rack: a"), 2, of_p);
+    expect_plan(WHOLE_NODE("n1", "pool: a, rack: a"), 2, of_p);
+    expect_plan(WHOLE_NODE("n1", "rack: a"), 0,
+                "n1  nothing changes\n\nPlan: 0 of 1 nodes change\n");
+}
+
+/* `kubectl label -o json` prints nodes one after the other, and of a large cluster more than YAML may
+ * be. */
+Test(plan, nodes_come_one_after_the_other_as_json)
+{
+    enum { NODES = 2000, ROOM_BYTES = 3000 };
+    auto_free char *annotation = xmalloc(ROOM_BYTES);
+    auto_sb struct sb json = SB_INIT(NODES * (ROOM_BYTES + 200));
+    desk_node("n1", 1);
+    memset(annotation, 'a', ROOM_BYTES - 1);
+    annotation[ROOM_BYTES - 1] = '\0';
+    for (unsigned i = 1; i <= NODES; i++)
+        sb_addf(
+            &json,
+            "{\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {\"name\": \"n%u\", \"uid\": "
+            "\"u\", \"annotations\": {\"a\": \"%s\"}, \"labels\": {\"nvidia.com/mig.config\": "
+            "\"all-3g.40gb\"}}}\n",
+            i, annotation);
+    expect_plan(sb_str(&json), 2, AS_HALVES);
+}
+
+Test(plan, a_label_that_names_no_layout_cannot_be)
+{
+    desk_node("n1", 1);
+    auto_desk_answer struct desk_answer a =
+        desk_plan(OUTPUT_TEXT, NODE("n1", "nvidia.com/mig.config: all-9g.90gb"));
+    cr_expect_eq(a.code, 1);
+    cr_expect(strstr(a.out, "  cannot be: all-9g.90gb: "), "got:\n%s", a.out);
+}
+
+Test(plan, a_node_that_is_not_there_or_a_label_that_cannot_be_is_an_error)
+{
+    desk_node("n1", 1);
+    expect_refusal(NODE("n9", "a: b"), "\"n9\" not found");
+    expect_refusal(NODE("n1", "a: b!"), "Node n1: .metadata.labels: the value of a must be");
+    expect_refusal(NODE("n1", "a: 1"), "Node n1: .metadata.labels: the value of a must be");
+    expect_refusal("apiVersion: v1\nkind: Node\nmetadata: {name: n1, labels: [a]}\n",
+                   "Node n1: .metadata.labels must be an object");
+    expect_refusal(NODE("n1", "a: b") "---\n" NODE("n1", "a: b"), "Node n1 is there twice");
+}
+
 /* --- Bad input --- */
 
 Test(plan, a_file_that_cannot_be_is_refused_with_the_field)
@@ -573,7 +657,8 @@ Test(plan, a_file_that_cannot_be_is_refused_with_the_field)
     desk_node("n1", 1);
     expect_refusal("", "plan.yaml: holds nothing");
     expect_refusal("a: [", "plan.yaml");
-    expect_refusal("kind: Pod\n", "Pod is neither a GPUProfile nor a MIGConfig");
+    expect_refusal("{\"kind\": \"Pod\"}{\"kind\"", "plan.yaml");
+    expect_refusal("kind: Pod\n", "Pod is none of GPUProfile, MIGConfig and Node");
     expect_refusal("kind: GPUProfile\nmetadata: {name: p}\n",
                    "apiVersion must be gpu.cleave.dev/v1alpha1");
     expect_refusal(HEAD, "GPUProfile: .metadata.name is missing");
@@ -609,7 +694,7 @@ static void expect_read(const char *path, size_t n_profiles, const char *error)
     auto_plan_file struct plan_file f = {0};
     int rc = plan_file_read(path, &f, &e);
     cr_expect_eq(rc == 0, error == NULL, "%s", err_msg(&e));
-    cr_expect_eq(json_array_size(f.profiles), n_profiles);
+    cr_expect_eq(json_object_size(f.profiles), n_profiles);
     if (error)
         cr_expect_str_eq(err_msg(&e), error);
 }
@@ -624,7 +709,7 @@ Test(plan, a_folder_is_read_file_by_file_as_kubectl_reads_it)
     expect_read("layouts", 2, NULL);
     write_file("layouts/c.json", "{\"kind\": \"Pod\"}");
     expect_read("layouts", 0,
-                "layouts/c.json, document 1: Pod is neither a GPUProfile nor a MIGConfig");
+                "layouts/c.json, document 1: Pod is none of GPUProfile, MIGConfig and Node");
 }
 
 Test(plan, an_address_is_not_read_and_the_error_says_what_to_do)
