@@ -82,12 +82,24 @@ void jx_merge_diff(const json_t *from, const json_t *to, json_t **ret_patch)
     *ret_patch = diff(from, to);
 }
 
-/* Skips the string that starts at text[pos]; returns the position of its last byte. */
+/* True when the byte at this position follows an odd number of backslashes. */
+static bool is_escaped(const char *text, size_t pos)
+{
+    bool odd = false;
+    while (text[--pos] == '\\')
+        odd = !odd;
+    return odd;
+}
+
+/* Skips the string that starts at text[pos]; returns the position of its last byte, or len. */
 static size_t skip_string(const char *text, size_t len, size_t pos)
 {
-    for (pos++; pos < len && text[pos] != '"'; pos++)
-        if (text[pos] == '\\')
-            pos++;
+    do {
+        const char *quote = memchr(text + pos + 1, '"', len - pos - 1);
+        if (!quote)
+            return len;
+        pos = (size_t)(quote - text);
+    } while (is_escaped(text, pos));
     return pos;
 }
 

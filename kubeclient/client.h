@@ -55,6 +55,8 @@ struct kc_list_opts {
     /* The path to a list in each object that is mostly the same, NULL-terminated: such objects may
      * share it, and their references are counted by one thread. NULL: none. */
     const char *const *shared;
+    /* The path to a list or object in each that nobody reads: it is left out. NULL: none. */
+    const char *const *without;
 };
 
 struct kc_watch_opts {

@@ -336,7 +336,7 @@ static int next_page(struct kc_http *h, struct scope *parent, struct listing *l,
     auto_scope struct scope *s = scope_new(parent, h->opts.request_timeout_ms);
     auto_list_decoder struct list_decoder *decoder =
         list_decoder_new(h->opts.max_body_bytes, count_item, l);
-    list_decoder_share(decoder, l->o->shared);
+    list_decoder_spare(decoder, l->o->shared, l->o->without);
     l->decoder = decoder;
     l->pages++;
     auto_sb struct sb path = SB_INIT(URL_MAX_BYTES);

@@ -9,7 +9,7 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-#include "kubeclient/shared_member.h"
+#include "kubeclient/sparing_parser.h"
 
 /* The scanner's position inside the items array. */
 enum position { OUTSIDE, AT_START, AFTER_ITEM, AFTER_COMMA };
@@ -34,7 +34,7 @@ struct list_decoder {
     bool in_string, escaped, failed;
     char key[6];
     size_t key_len;
-    struct shared_member shared;
+    struct sparing_parser parser;
 };
 
 struct list_decoder *list_decoder_new(size_t max_item_bytes, kc_item_fn *fn, void *arg)
@@ -48,9 +48,11 @@ struct list_decoder *list_decoder_new(size_t max_item_bytes, kc_item_fn *fn, voi
     return d;
 }
 
-void list_decoder_share(struct list_decoder *d, const char *const *path)
+void list_decoder_spare(struct list_decoder *d, const char *const *shared,
+                        const char *const *without)
 {
-    d->shared.path = path;
+    d->parser.shared = shared;
+    d->parser.without = without;
 }
 
 static void scan_string(struct list_decoder *d, char c)
@@ -138,7 +140,7 @@ static enum step scan(struct list_decoder *d, char c)
 static int parse_item(struct list_decoder *d, const char *text, size_t len, struct err *e)
 {
     auto_json json_t *obj = NULL;
-    if (shared_member_parse(&d->shared, text, len, d->max_item_bytes, &obj, e) < 0)
+    if (sparing_parse(&d->parser, text, len, d->max_item_bytes, &obj, e) < 0)
         return err_wrap(e, "list item %zu", d->count);
     d->count++;
     return d->fn(d->arg, obj, e);
@@ -248,7 +250,7 @@ struct list_decoder *list_decoder_free(struct list_decoder *d)
         return NULL;
     sb_done(&d->rest);
     sb_done(&d->item);
-    shared_member_done(&d->shared);
+    sparing_parser_done(&d->parser);
     free(d);
     return NULL;
 }

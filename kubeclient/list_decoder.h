@@ -19,9 +19,10 @@ struct list_decoder;
  * whole. */
 struct list_decoder *list_decoder_new(size_t max_item_bytes, kc_item_fn *fn, void *arg);
 
-/* Lets items share the member at this path, from now on, where it is the same
- * (kubeclient/shared_member.h). path is borrowed; NULL: none is shared. */
-void list_decoder_share(struct list_decoder *d, const char *const *path);
+/* Lets items share one member, from now on, where it is the same, and leaves another out
+ * (kubeclient/sparing_parser.h). The paths are borrowed; NULL: there is none. */
+void list_decoder_spare(struct list_decoder *d, const char *const *shared,
+                        const char *const *without);
 
 /* ERR_TOO_LARGE, ERR_PROTOCOL, what fn returned; no more may be fed afterwards. */
 int list_decoder_feed(struct list_decoder *d, const char *data, size_t len,

@@ -96,9 +96,11 @@ int cluster_objects_each_device(struct cluster_objects *all, struct kc *kc, stru
                                 cluster_device_fn *fn, void *arg, struct err *e)
 {
     static const char *const models[] = {"status", "models", NULL};
+    /* They become the Node's, by the controller. */
+    static const char *const labels[] = {"status", "labels", NULL};
     struct device_walk w = {all, fn, arg};
     const struct kc_target t = {.res = records_device_type.resource};
-    const struct kc_list_opts o = {.resource_version = "0", .shared = models};
+    const struct kc_list_opts o = {.resource_version = "0", .shared = models, .without = labels};
     char *version = NULL;
     TRY(read_ahead_each(kc, s, &t, &o, walk_one, &w, &version, e));
     free(all->devices_version);

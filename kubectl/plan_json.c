@@ -175,36 +175,24 @@ json_t *plan_json(const struct cluster_plan *p)
 
 enum { INDENT = 4 };
 
-struct shifted {
-    FILE *out;
-    int columns;
-    struct sb safe; /* the piece that is being written; owned */
-};
-
-/* A line break in JSON text is between values: in strings it is an escape. */
-static int put_shifted(const char *text, size_t len, void *arg)
+/* Writes the text with its lines, but the first, so far to the right. A line break in JSON text is
+ * between values: in strings it is an escape. */
+static void put_shifted(FILE *out, int columns, const char *text)
 {
-    struct shifted *s = arg;
-    sb_reset(&s->safe);
-    safe_text_add_document(&s->safe, text, len);
-    text = sb_str(&s->safe);
-    for (const char *end = text + s->safe.len; text < end;) {
-        const char *line_end = memchr(text, '\n', (size_t)(end - text));
-        size_t n = (size_t)((line_end ? line_end + 1 : end) - text);
-        if (fwrite(text, 1, n, s->out) != n ||
-            (line_end && fprintf(s->out, "%*s", s->columns, "") < 0))
-            return -1;
-        text += n;
+    for (const char *end; (end = strchr(text, '\n')); text = end + 1) {
+        (void)fwrite(text, 1, (size_t)(end + 1 - text), out);
+        (void)fprintf(out, "%*s", columns, "");
     }
-    return 0;
+    (void)fputs(text, out);
 }
 
 static void put_value(FILE *out, int depth, json_t *value_take)
 {
-    struct shifted s = {out, depth * INDENT, SB_INIT(SIZE_MAX / 2)};
     auto_json json_t *value = value_take;
-    (void)json_dump_callback(value, put_shifted, &s, JSON_INDENT(INDENT) | JSON_ENCODE_ANY);
-    sb_done(&s.safe);
+    auto_free char *text = json_dumps(value, JSON_INDENT(INDENT) | JSON_ENCODE_ANY);
+    auto_sb struct sb safe = SB_INIT(SIZE_MAX / 2);
+    safe_text_add_document(&safe, text, strlen(text));
+    put_shifted(out, depth * INDENT, sb_str(&safe));
 }
 
 static void put_member(FILE *out, const char *name, json_t *value_take)
