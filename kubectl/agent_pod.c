@@ -50,6 +50,21 @@ static void read_argument(const char *argument, struct agent_pod *p)
         p->tls = true;
 }
 
+/* The container called "agent", as config/agent has it, or else the first: a cluster may add others
+ * to all pods, also before it. */
+static const json_t *agent_container(const json_t *pod)
+{
+    size_t i;
+    json_t *container;
+    const json_t *containers = JX_AT(pod, "spec", "containers");
+    json_array_foreach(containers, i, container) {
+        const char *name = JX_STR_AT(container, "name");
+        if (name && strcmp(name, "agent") == 0)
+            return container;
+    }
+    return json_array_get(containers, 0);
+}
+
 bool agent_pod_read(const json_t *pod, struct agent_pod *ret)
 {
     size_t i;
@@ -60,8 +75,7 @@ bool agent_pod_read(const json_t *pod, struct agent_pod *ret)
     *ret = (struct agent_pod){0};
     if (!node || !name || JX_AT(pod, "metadata", "deletionTimestamp") || !is_ready(pod))
         return false;
-    const json_t *container = json_array_get(JX_AT(pod, "spec", "containers"), 0);
-    json_array_foreach(JX_AT(container, "args"), i, argument)
+    json_array_foreach(JX_AT(agent_container(pod), "args"), i, argument)
         read_argument(json_string_value(argument), ret);
     ret->node = xstrdup(node);
     ret->pod = xstrdup(name);

@@ -135,6 +135,13 @@ static void add_value(struct top_values *v, const struct measure *m, double valu
     *at = isnan(*at) ? value : *at + value;
 }
 
+/* Bytes, watts, seconds and shares alike: what no card has is not shown. */
+static bool can_be(double value)
+{
+    static const double most = 1e15;
+    return value >= 0 && value <= most;
+}
+
 static int take_measure(struct top_card *c, const struct measure *m,
                         const struct exposition_sample *s, struct err *e)
 {
@@ -145,7 +152,7 @@ static int take_measure(struct top_card *c, const struct measure *m,
         TRY(part_of(c, s, &part, e));
     if (*label(s, "pod", "pod_name"))
         TRY(user_of(part ? &part->users : &c->users, part ? &part->n : &c->n, s, &user, e));
-    if (!isfinite(value) || value < 0)
+    if (!can_be(value))
         return 0;
     add_value(part ? &part->v : &c->v, m, value);
     if (user)
@@ -164,7 +171,7 @@ static int take_sample(void *arg, const struct exposition_sample *s, struct err 
     TRY(card_of(arg, s, &c, e));
     if (is_stale)
         c->is_stale = s->value != 0;
-    if (is_age)
+    if (is_age && can_be(s->value))
         c->age_s = s->value;
     if (!m)
         return 0;

@@ -166,11 +166,13 @@ Test(top, numbers_that_cannot_be_are_not_there)
 {
     auto_top_node struct top_node n;
     read_it("DCGM_FI_DEV_GPU_UTIL{" CARD0 "} 250\nDCGM_FI_DEV_GPU_TEMP{" CARD0 "} NaN\n"
-            "DCGM_FI_DEV_POWER_USAGE{" CARD0 "} -1\nDCGM_FI_DEV_FB_USED{" CARD0 "} +Inf\n",
+            "DCGM_FI_DEV_POWER_USAGE{" CARD0 "} -1\nDCGM_FI_DEV_FB_USED{" CARD0 "} +Inf\n"
+            "DCGM_FI_DEV_FB_FREE{" CARD0 "} 1e300\n"
+            "cleave_agent_telemetry_age_seconds{" CARD0 "} 1e300\n",
             &n);
     EXPECT_NUMBER(n.cards[0].v.use, 1.0);
     cr_expect(isnan(n.cards[0].v.celsius) && isnan(n.cards[0].v.watts) &&
-              isnan(n.cards[0].v.memory));
+              isnan(n.cards[0].v.memory) && isnan(n.cards[0].v.unused) && isnan(n.cards[0].age_s));
 }
 
 static void expect_bounded(const char *metric, const char *labels, int most)
@@ -455,6 +457,18 @@ Test(agent_pod, its_arguments_say_how_its_page_is_reached)
     cr_assert(
         read_pod(AGENT_POD("", "\"--metrics-addr=:x\",\"--metrics-auth=none\",7", "True"), &q));
     cr_expect(q.port == 0 && !q.tls && !q.token);
+}
+
+Test(agent_pod, a_container_that_the_cluster_adds_is_not_the_agent)
+{
+    auto_agent_pod struct agent_pod p;
+    cr_assert(
+        read_pod("{\"metadata\":{\"name\":\"p\"},\"spec\":{\"nodeName\":\"n1\",\"containers\":["
+                 "{\"name\":\"mesh\",\"args\":[\"--metrics-addr=:1\"]},"
+                 "{\"name\":\"agent\",\"args\":[\"--metrics-addr=:9090\"]}]},"
+                 "\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}}",
+                 &p));
+    cr_expect_eq(p.port, 9090);
 }
 
 Test(agent_pod, one_that_ends_or_is_not_ready_is_not_asked)
