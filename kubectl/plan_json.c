@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <string.h>
 
 #include "base/jx.h"
@@ -175,13 +176,15 @@ json_t *plan_json(const struct cluster_plan *p)
 
 enum { INDENT = 4 };
 
-/* Writes the text with its lines, but the first, so far to the right. A line break in JSON text is
- * between values: in strings it is an escape. */
-static void put_shifted(FILE *out, int columns, const char *text)
+/* Writes the text with its lines, but the first, so deep. A line break in JSON text is between
+ * values: in strings it is an escape. */
+static void put_shifted(FILE *out, int depth, const char *text)
 {
+    static const char blanks[] = "        ";
+    assert((size_t)depth * INDENT < sizeof(blanks));
     for (const char *end; (end = strchr(text, '\n')); text = end + 1) {
         (void)fwrite(text, 1, (size_t)(end + 1 - text), out);
-        (void)fprintf(out, "%*s", columns, "");
+        (void)fwrite(blanks, 1, (size_t)depth * INDENT, out);
     }
     (void)fputs(text, out);
 }
@@ -192,7 +195,7 @@ static void put_value(FILE *out, int depth, json_t *value_take)
     auto_free char *text = json_dumps(value, JSON_INDENT(INDENT) | JSON_ENCODE_ANY);
     auto_sb struct sb safe = SB_INIT(SIZE_MAX / 2);
     safe_text_add_document(&safe, text, strlen(text));
-    put_shifted(out, depth * INDENT, sb_str(&safe));
+    put_shifted(out, depth, sb_str(&safe));
 }
 
 static void put_member(FILE *out, const char *name, json_t *value_take)

@@ -28,19 +28,29 @@ static bool is_obeyed(uint32_t c)
            (c >= 0x2066 && c <= 0x2069) || c == 0x200E || c == 0x200F || c == 0x061C;
 }
 
+/* The bytes of the text's beginning that are printable ASCII, which is nearly all text. */
+static size_t plain_length(const char *text, size_t len)
+{
+    size_t n = 0;
+    while (n < len && text[n] >= ' ' && text[n] <= '~')
+        n++;
+    return n;
+}
+
 void safe_text_add(struct sb *b, const char *text, size_t max)
 {
     if (!text)
         return;
     auto_sb struct sb clean = SB_INIT(MAX_TEXT);
     sb_add_utf8(&clean, text, max < MAX_TEXT ? max : MAX_TEXT);
-    const unsigned char *s = (const unsigned char *)sb_str(&clean);
-    size_t len;
-    for (; *s; s += len) {
-        if (is_obeyed(decode(s, &len)))
+    const char *s = sb_str(&clean);
+    size_t width;
+    for (size_t at = 0; at < clean.len; at += width) {
+        width = plain_length(s + at, clean.len - at);
+        if (width == 0 && is_obeyed(decode((const unsigned char *)s + at, &width)))
             sb_add(b, REPLACEMENT);
         else
-            sb_add_mem(b, s, len);
+            sb_add_mem(b, s + at, width);
     }
 }
 
@@ -49,7 +59,8 @@ void safe_text_add_document(struct sb *b, const char *text, size_t len)
     size_t run = 0;
     size_t width;
     for (size_t at = 0; at < len; at += width) {
-        uint32_t c = decode((const unsigned char *)text + at, &width);
+        width = plain_length(text + at, len - at);
+        uint32_t c = width ? ' ' : decode((const unsigned char *)text + at, &width);
         if (c == '\n' || !is_obeyed(c))
             continue;
         sb_add_mem(b, text + run, at - run);
