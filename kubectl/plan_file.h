@@ -10,12 +10,12 @@
 
 /* The objects that `plan` is asked about. */
 struct plan_file {
-    json_t *profiles, *configs,
-        *nodes; /* whole objects by name, as kubectl apply would send them */
+    /* By name, as kubectl apply would send them: of each what a plan reads. */
+    json_t *profiles, *configs, *nodes;
 };
 
-/* Reads GPUProfiles, MIGConfigs and Nodes, also in a v1 List, and judges them as the API server's schema
- * would. title: of the file, for messages. ERR_INVALID names document and field. *ret is
+/* Reads GPUProfiles, MIGConfigs and Nodes, also in a v1 List, and judges them as the API server's
+ * schema would. title: of the file, for messages. ERR_INVALID names document and field. *ret is
  * overwritten. */
 int plan_file_parse(const char *title, const char *text, size_t len, struct plan_file *ret,
                     struct err *e) MUST_CHECK;

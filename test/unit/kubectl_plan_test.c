@@ -590,6 +590,8 @@ Test(plan, a_node_with_a_label_is_cut_as_the_label_says)
     expect_plan(NODE("n1", "nvidia.com/mig.config: all-3g.40gb"), 2, AS_HALVES);
     expect_plan(WHOLE_NODE("n1", "nvidia.com/mig.config: all-3g.40gb"), 2, AS_HALVES);
     expect_plan(NODE("n1", "rack: a"), 0, "n1  nothing changes\n\nPlan: 0 of 1 nodes change\n");
+    expect_plan("apiVersion: v1\nkind: Node\nmetadata: {name: n1, labels: null}\n", 0,
+                "n1  nothing changes\n\nPlan: 0 of 1 nodes change\n");
 }
 
 Test(plan, a_node_written_by_hand_keeps_its_other_labels_and_a_whole_one_has_none_but_its_own)
@@ -628,6 +630,55 @@ Test(plan, nodes_come_one_after_the_other_as_json)
             "\"all-3g.40gb\"}}}\n",
             i, annotation);
     expect_plan(sb_str(&json), 2, AS_HALVES);
+}
+
+/* --- Memory --- */
+
+static size_t pieces, most_pieces;
+
+static void *count_piece(size_t bytes)
+{
+    pieces++;
+    most_pieces = most_pieces > pieces ? most_pieces : pieces;
+    return malloc(bytes);
+}
+
+static void drop_piece(void *piece)
+{
+    pieces -= piece != NULL;
+    free(piece);
+}
+
+Test(plan, of_a_long_file_only_what_a_plan_reads_is_kept)
+{
+    enum { NODES = 2000, OTHERS = 100, PIECES_OF_A_NODE = 40 };
+    auto_sb struct sb others = SB_INIT(3 * OTHERS);
+    auto_sb struct sb json = SB_INIT(NODES * (3 * OTHERS + 300));
+    desk_node("n1", 1);
+    for (unsigned i = 0; i < OTHERS; i++)
+        sb_add(&others, i ? ",{}" : "{}");
+    for (unsigned i = 1; i <= NODES; i++)
+        sb_addf(&json,
+                "{\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {\"name\": \"n%u\","
+                " \"uid\": \"u\", \"labels\": {\"nvidia.com/mig.config\": \"all-3g.40gb\"}},"
+                " \"status\": {\"images\": [%s]}}\n",
+                i, sb_str(&others));
+    json_set_alloc_funcs(count_piece, drop_piece);
+    expect_plan(sb_str(&json), 2, AS_HALVES);
+    json_set_alloc_funcs(malloc, free);
+    cr_expect_leq(most_pieces, NODES * PIECES_OF_A_NODE, "%zu pieces", most_pieces);
+}
+
+Test(plan, of_a_file_too_long_for_yaml_the_error_is_that_of_json)
+{
+    auto_sb struct sb json = SB_INIT(YAML_MAX_BYTES + 100);
+    desk_node("n1", 1);
+    sb_add(
+        &json,
+        "{\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {\"name\": \"n1\"}}{\"a\": b}");
+    while (json.len <= YAML_MAX_BYTES)
+        sb_add_char(&json, ' ');
+    expect_refusal(sb_str(&json), "plan.yaml, document 2: JSON line 1, column 7");
 }
 
 Test(plan, a_label_that_names_no_layout_cannot_be)
