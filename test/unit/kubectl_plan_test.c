@@ -59,6 +59,16 @@ static void expect_refusal(const char *yaml, const char *error)
     cr_expect(strstr(a.err, error), "got: %s", a.err);
 }
 
+/* The output has this line, and ends so. */
+static void expect_end(const char *yaml, int code, const char *line, const char *end)
+{
+    auto_desk_answer struct desk_answer a = desk_plan(OUTPUT_TEXT, yaml);
+    size_t len = strlen(a.out);
+    cr_expect_eq(a.code, code, "exit code %d: %s", a.code, a.err);
+    cr_expect(strstr(a.out, line), "got:\n%s", a.out);
+    cr_expect(len >= strlen(end) && strcmp(a.out + len - strlen(end), end) == 0, "got:\n%s", a.out);
+}
+
 Test(plan, says_which_partitions_stay_go_and_come)
 {
     desk_node("n1", 2);
@@ -630,6 +640,32 @@ Test(plan, nodes_come_one_after_the_other_as_json)
             "\"all-3g.40gb\"}}}\n",
             i, annotation);
     expect_plan(sb_str(&json), 2, AS_HALVES);
+}
+
+/* What was wrong before the label is not its fault. */
+Test(plan, a_label_that_moves_a_node_under_a_profile_that_cannot_be_there_cannot_be)
+{
+    desk_node("n1", 1);
+    desk_create(&resource_gpuprofiles,
+                PROFILE("p", "{nodeSelector: {matchLabels: {x: a}}, " CUT("7g.80gb: 2") "}"));
+    expect_end(NODE("n1", "x: a"), 1, "  cannot be: p: Infeasible: ",
+               "Plan: 0 of 1 nodes change, 1 node cannot be as asked\n");
+    desk_create(&resource_gpuprofiles, OF_POOL("q", "a"));
+    expect_end(NODE("n1", "x: a"), 1, "  cannot be: q: Conflict: ", "cannot be as asked\n");
+    desk_patch(&resource_nodes, "n1", NULL, "{metadata: {labels: {x: a, pool: b}}}");
+    expect_end(NODE("n1", "rack: a"), 0, "  note: p: Infeasible: ", "Plan: 0 of 1 nodes change\n");
+}
+
+Test(plan, a_label_taken_away_that_leaves_a_node_to_a_profile_that_cannot_be_there_cannot_be)
+{
+    desk_node("n1", 1);
+    desk_create(&resource_gpuprofiles, PROFILE("p", "{" MIG("7g.80gb: 2") "}"));
+    desk_patch(&resource_nodes, "n1", NULL,
+               "{metadata: {labels: {nvidia.com/mig.config: all-disabled}}}");
+    expect_end(WHOLE_NODE("n1", "nvidia.com/mig.config: all-disabled, rack: a"), 2,
+               "  note: p: Overridden: ", "1 of them in Device.spec only\n");
+    expect_end(WHOLE_NODE("n1", "rack: a"), 1,
+               "  cannot be: p: Infeasible: ", "1 node cannot be as asked\n");
 }
 
 /* --- Memory --- */
