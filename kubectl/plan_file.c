@@ -37,7 +37,7 @@ static int check_config(const json_t *doc, struct err *e)
     return layout_check_config(doc, &spec, e);
 }
 
-/* Labels are what a plan reads of a Node. An API server would refuse such a value. */
+/* Judges the values of the labels, which are all that a plan reads of a Node, as an API server does. */
 static int check_node(const json_t *doc, struct err *e)
 {
     const char *key;
