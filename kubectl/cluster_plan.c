@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/jx.h"
+#include "base/rfc3339.h"
 #include "base/xalloc.h"
 
 #include "reconcilers/device_spec.h"
@@ -159,6 +160,26 @@ static int put_objects(json_t *objects, struct store *into, const struct object_
     return 0;
 }
 
+/* Puts the MIGConfigs, each as old as the one of its name in the cluster, and one that is new there
+ * as younger than all: an alias belongs to the oldest that has it. */
+static int put_configs(json_t *configs, struct store *into, struct err *e)
+{
+    const char *name;
+    json_t *doc;
+    json_object_foreach(configs, name, doc) {
+        char since[RFC3339_BYTES] = "9999-12-31T23:59:59Z";
+        const struct object_key key = {.name = name};
+        auto_object struct object *before = store_get(into, &key);
+        if (before)
+            (void)rfc3339_format(((const struct config_record *)object_payload(before))->created_ms,
+                                 since);
+        (void)json_object_set_new(json_object_get(doc, "metadata"), "creationTimestamp",
+                                  json_string(since));
+        TRY(cluster_objects_put(into, &records_config_type, doc, e));
+    }
+    return 0;
+}
+
 /* Keeps the Node that the cluster has, if it has one. */
 static void keep_before(struct walk *w, const char *name)
 {
@@ -196,7 +217,7 @@ static int put_file(struct walk *w, struct kc *kc, struct scope *s, struct err *
     json_t *doc;
     const struct caches *into = &w->all->caches;
     TRY(put_objects(w->file->profiles, into->profiles, &records_profile_type, e));
-    TRY(put_objects(w->file->configs, into->configs, &records_config_type, e));
+    TRY(put_configs(w->file->configs, into->configs, e));
     json_object_foreach(w->file->nodes, name, doc)
         TRY(put_node(w, kc, s, doc, e));
     return 0;

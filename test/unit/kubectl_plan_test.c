@@ -668,6 +668,23 @@ Test(plan, a_label_taken_away_that_leaves_a_node_to_a_profile_that_cannot_be_the
                "  cannot be: p: Infeasible: ", "1 node cannot be as asked\n");
 }
 
+#define CONFIG(name, alias, spec)                                                                  \
+    "apiVersion: gpu.cleave.dev/v1alpha1\nkind: MIGConfig\nmetadata: {name: " name                 \
+    "}\nspec: {aliases: [" alias "], devices: [{migEnabled: true, migDevices: {" spec "}}]}\n"
+
+/* c0 would be new, and c2 is younger than c1. */
+Test(plan, an_alias_belongs_to_the_config_that_the_cluster_had_first)
+{
+    desk_node("n1", 1);
+    desk_create(&resource_migconfigs, CONFIG("c1", "half", "3g.40gb: 2"));
+    const char *label = NODE("n1", "nvidia.com/mig.config: half");
+    auto_free char *both = xasprintf("%s---\n%s", label, CONFIG("c0", "half", "7g.80gb: 1"));
+    expect_end(both, 2, "    comes   3g.40gb@0, 3g.40gb@4\n", "2 parts come\n");
+    desk_create(&resource_migconfigs, CONFIG("c2", "other", "7g.80gb: 1"));
+    auto_free char *younger = xasprintf("%s---\n%s", label, CONFIG("c2", "half", "7g.80gb: 1"));
+    expect_end(younger, 2, "    comes   3g.40gb@0, 3g.40gb@4\n", "2 parts come\n");
+}
+
 /* --- Memory --- */
 
 static size_t pieces, most_pieces;
