@@ -297,18 +297,30 @@ static bool is_old_boolean(const yaml_event_t *ev)
     return false;
 }
 
+/* The step in depth that an event makes. */
+static int step_of(const yaml_event_t *ev)
+{
+    bool begins = ev->type == YAML_MAPPING_START_EVENT || ev->type == YAML_SEQUENCE_START_EVENT;
+    bool ends = ev->type == YAML_MAPPING_END_EVENT || ev->type == YAML_SEQUENCE_END_EVENT;
+    return begins - ends;
+}
+
+/* Ends where the nesting is deeper than any that is read: libyaml looks at all levels again for each
+ * token, so that three million brackets would take it hours. */
 static int check_words(struct loader *l, struct err *e)
 {
-    for (;;) {
+    for (int depth = 0; depth <= JX_MAX_DEPTH;) {
         AUTO(event) yaml_event_t ev = {0};
         if (next_event(l, &ev, NULL) < 0 || ev.type == YAML_STREAM_END_EVENT)
             return 0;
+        depth += step_of(&ev);
         if (!is_old_boolean(&ev))
             continue;
         auto_free char *why = xasprintf("kubectl reads %s as a boolean: write it in quotes",
                                         (const char *)ev.data.scalar.value);
         return fail_at_mark(&ev.start_mark, ERR_INVALID, why, e);
     }
+    return 0;
 }
 
 static int begin(struct loader *l, const char *text, size_t len, struct err *e)

@@ -2,10 +2,12 @@
 #include "kubeclient/sparing_parser.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/jx.h"
+#include "base/rng.h"
 #include "base/xalloc.h"
 
 /* Models of cards, or what else differs, that one list has mostly at a time. */
@@ -25,9 +27,8 @@ struct place {
     json_t *value; /* in its place; NULL: it is left out. Borrowed */
 };
 
-/* The member's text is what follows the keys of its path, one after the other, as API servers write
- * them. It may be another one than the path leads to: settle looks. False: there is no such object
- * or list. */
+/* Finds the object or list that follows the keys of the path, one after the other, as API servers
+ * write them. It may be another one than the path leads to: settle looks. False: there is none. */
 static bool find_place(const char *const *path, const char *text, size_t len, struct place *ret)
 {
     const char *at = text, *end = text + len;
@@ -73,21 +74,32 @@ static void remember(struct sparing_parser *p, const struct place *at, size_t ma
     *to = (struct shared_text){xmemdup(at->text, at->len), at->len, TAKE(value)};
 }
 
-/* The mark stands in a member's place while the rest is parsed, as a text of JSON and as its value:
- * no API server writes it. */
-#define MARK      "\"\\u0001spared\\u0001\""
-#define MARK_TEXT "\001spared\001"
+/* The mark, which stands in a member's place while the rest is parsed. */
+static const char *mark_of(struct sparing_parser *p)
+{
+    struct rng rng;
+    if (*p->mark)
+        return p->mark;
+    rng_init_random(&rng);
+    (void)snprintf(p->mark, sizeof(p->mark), "\"%016" PRIx64 "\"", rng_next(&rng));
+    return p->mark;
+}
+
+static bool is_mark(const struct sparing_parser *p, const json_t *value)
+{
+    size_t n = strlen(p->mark) - 2;
+    return json_string_length(value) == n && memcmp(json_string_value(value), p->mark + 1, n) == 0;
+}
 
 /* Puts the value where the path leads, if the mark stands there. */
-static bool settle(const struct place *p, json_t *obj)
+static bool settle(const struct sparing_parser *p, const struct place *at, json_t *obj)
 {
-    const char *const *key = p->path;
+    const char *const *key = at->path;
     for (; key[1]; key++)
         obj = json_object_get(obj, *key);
-    const char *text = json_string_value(json_object_get(obj, *key));
-    if (!text || strcmp(text, MARK_TEXT) != 0)
+    if (!is_mark(p, json_object_get(obj, *key)))
         return false;
-    return (p->value ? json_object_set(obj, *key, p->value) : json_object_del(obj, *key)) == 0;
+    return (at->value ? json_object_set(obj, *key, at->value) : json_object_del(obj, *key)) == 0;
 }
 
 /* The object with marks in these places, which are in the order of the text and apart, and then
@@ -101,14 +113,14 @@ static bool parse_around(struct sparing_parser *p, const struct place *places, s
     sb_reset(&p->rest);
     for (size_t i = 0; i < n; i++) {
         sb_add_mem(&p->rest, from, (size_t)(places[i].text - from));
-        sb_add(&p->rest, MARK);
+        sb_add(&p->rest, mark_of(p));
         from = places[i].text + places[i].len;
     }
     sb_add_mem(&p->rest, from, len - (size_t)(from - text));
     if (jx_parse(sb_str(&p->rest), p->rest.len, p->rest.len, &obj, /* e= */ NULL) < 0)
         return false;
     for (size_t i = 0; i < n; i++)
-        if (!settle(&places[i], obj))
+        if (!settle(p, &places[i], obj))
             return false;
     *ret = TAKE(obj);
     return true;

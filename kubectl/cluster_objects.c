@@ -96,7 +96,7 @@ int cluster_objects_each_device(struct cluster_objects *all, struct kc *kc, stru
                                 cluster_device_fn *fn, void *arg, struct err *e)
 {
     static const char *const models[] = {"status", "models", NULL};
-    /* They become the Node's, by the controller. */
+    /* Labels for the Node, which the controller alone reads. */
     static const char *const labels[] = {"status", "labels", NULL};
     struct device_walk w = {all, fn, arg};
     const struct kc_target t = {.res = records_device_type.resource};

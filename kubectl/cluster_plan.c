@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/jx.h"
+#include "base/rfc3339.h"
 #include "base/xalloc.h"
 
 #include "reconcilers/device_spec.h"
@@ -18,6 +19,7 @@ struct selected {
 
 struct walk {
     struct cluster_objects *all;
+    struct store *nodes_before; /* the cluster's Nodes of which the file has another */
     const struct plan_file *file;
     struct cluster_plan *ret;
     struct selected *selected; /* one for each queue */
@@ -103,6 +105,16 @@ static bool is_concerned(const struct walk *w, const struct node_view *v)
     return false;
 }
 
+static void plan_node(const struct walk *w, const struct node_view *v,
+                      const struct device_status *st, struct node_plan *ret)
+{
+    auto_node_view struct node_view before = {0};
+    struct caches caches = w->all->caches;
+    caches.nodes = w->nodes_before;
+    node_view_read(&caches, object_name(v->device_object), &before);
+    node_plan_make(&(struct node_case){v, before.node ? &before : NULL, w->file}, st, ret);
+}
+
 static int plan_device(void *arg, const struct found_device *device, struct err *e)
 {
     (void)e;
@@ -121,7 +133,7 @@ static int plan_device(void *arg, const struct found_device *device, struct err 
     if (!concerned && json_object_size(w->file->configs) == 0)
         return 0;
     auto_node_plan struct node_plan p = {0};
-    node_plan_make(&v, st, w->file, &p);
+    plan_node(w, &v, st, &p);
     if (!concerned && !p.changes && !node_plan_refuses(&p))
         return 0;
     for (size_t i = 0; i < w->ret->n_queues; i++)
@@ -148,14 +160,46 @@ static int put_objects(json_t *objects, struct store *into, const struct object_
     return 0;
 }
 
+/* Puts the MIGConfigs, each as old as the one of its name in the cluster, and one that is new there
+ * as younger than all: an alias belongs to the oldest that has it. */
+static int put_configs(json_t *configs, struct store *into, struct err *e)
+{
+    const char *name;
+    json_t *doc;
+    json_object_foreach(configs, name, doc) {
+        char since[RFC3339_BYTES] = "9999-12-31T23:59:59Z";
+        const struct object_key key = {.name = name};
+        auto_object struct object *before = store_get(into, &key);
+        if (before)
+            (void)rfc3339_format(((const struct config_record *)object_payload(before))->created_ms,
+                                 since);
+        (void)json_object_set_new(json_object_get(doc, "metadata"), "creationTimestamp",
+                                  json_string(since));
+        TRY(cluster_objects_put(into, &records_config_type, doc, e));
+    }
+    return 0;
+}
+
+/* Keeps the Node that the cluster has, if it has one. */
+static void keep_before(struct walk *w, const char *name)
+{
+    const struct object_key key = {.name = name};
+    auto_object struct object *node = store_get(w->all->caches.nodes, &key);
+    auto_object struct object *before = NULL;
+    if (node)
+        store_put(w->nodes_before, node, &before);
+}
+
 /* Puts a Node of the file: a whole one, as kubectl prints it, stands for itself; of another the
  * labels are added to those that the Node has, as kubectl apply does. */
-static int put_node(struct kc *kc, struct scope *s, struct store *nodes, const json_t *doc,
+static int put_node(struct walk *w, struct kc *kc, struct scope *s, const json_t *doc,
                     struct err *e)
 {
     const char *name = JX_STR_AT(doc, "metadata", "name");
     const struct kc_target t = {.res = records_node_type.resource, .name = name};
+    struct store *nodes = w->all->caches.nodes;
     auto_json json_t *node = NULL;
+    keep_before(w, name);
     if (JX_STR_AT(doc, "metadata", "uid"))
         return cluster_objects_put(nodes, &records_node_type, doc, e);
     TRY(kc_get(kc, s, &t, &node, e));
@@ -167,15 +211,15 @@ static int put_node(struct kc *kc, struct scope *s, struct store *nodes, const j
     return cluster_objects_put(nodes, &records_node_type, node, e);
 }
 
-static int put_file(struct kc *kc, struct scope *s, const struct plan_file *file,
-                    struct cluster_objects *all, struct err *e)
+static int put_file(struct walk *w, struct kc *kc, struct scope *s, struct err *e)
 {
     const char *name;
     json_t *doc;
-    TRY(put_objects(file->profiles, all->caches.profiles, &records_profile_type, e));
-    TRY(put_objects(file->configs, all->caches.configs, &records_config_type, e));
-    json_object_foreach(file->nodes, name, doc)
-        TRY(put_node(kc, s, all->caches.nodes, doc, e));
+    const struct caches *into = &w->all->caches;
+    TRY(put_objects(w->file->profiles, into->profiles, &records_profile_type, e));
+    TRY(put_configs(w->file->configs, into->configs, e));
+    json_object_foreach(w->file->nodes, name, doc)
+        TRY(put_node(w, kc, s, doc, e));
     return 0;
 }
 
@@ -204,28 +248,38 @@ static int plan_devices(struct walk *w, struct kc *kc, struct scope *s, struct e
     return 0;
 }
 
+/* Plans with the file's objects in their places. */
+static int plan_all(struct walk *w, struct kc *kc, struct scope *s, struct err *e)
+{
+    const char *name;
+    json_t *doc;
+    struct cluster_plan *p = w->ret;
+    TRY(put_file(w, kc, s, e));
+    json_object_foreach(w->file->profiles, name, doc)
+        add_queue(name, p);
+    auto_free struct selected *selected = xcalloc(p->n_queues, sizeof(*selected));
+    w->selected = selected;
+    for (size_t i = 0; i < p->n_queues; i++) {
+        const struct object_key key = {.name = p->queues[i].profile};
+        profile_judge_begin(store_get(w->all->caches.profiles, &key), &selected[i].judge);
+    }
+    int rc = plan_devices(w, kc, s, e);
+    for (size_t i = 0; i < p->n_queues; i++) {
+        profile_judge_done(&selected[i].judge);
+        plan_pace_done(&selected[i].pace);
+    }
+    return rc;
+}
+
 static int make(struct kc *kc, struct scope *s, const struct plan_file *file,
                 struct cluster_plan *ret, struct err *e)
 {
     auto_cluster_objects struct cluster_objects all = {0};
     cluster_objects_init(&all);
     TRY(read_inputs(kc, s, &all, e));
-    TRY(put_file(kc, s, file, &all, e));
-    const char *name;
-    json_t *doc;
-    json_object_foreach(file->profiles, name, doc)
-        add_queue(name, ret);
-    auto_free struct selected *selected = xcalloc(ret->n_queues, sizeof(*selected));
-    for (size_t i = 0; i < ret->n_queues; i++) {
-        const struct object_key key = {.name = ret->queues[i].profile};
-        profile_judge_begin(store_get(all.caches.profiles, &key), &selected[i].judge);
-    }
-    struct walk w = {&all, file, ret, selected};
-    int rc = plan_devices(&w, kc, s, e);
-    for (size_t i = 0; i < ret->n_queues; i++) {
-        profile_judge_done(&selected[i].judge);
-        plan_pace_done(&selected[i].pace);
-    }
+    struct walk w = {.all = &all, .nodes_before = store_new(), .file = file, .ret = ret};
+    int rc = plan_all(&w, kc, s, e);
+    (void)store_free(w.nodes_before);
     ret->unread = all.unread;
     all.unread = (struct unread){0};
     return rc;

@@ -14,7 +14,7 @@
 /* A bound on the commands for a node's cards, of which a Device has few. */
 enum { MAX_COMMANDS_BYTES = 1 << 20 };
 
-/* The MIGConfig is called as the node. A name that is too long for a label's value is cut, and ends
+/* The name of the MIGConfig: the node's. One that is too long for a label's value is cut, and ends
  * in a number made of all of it: nodes of one domain may begin alike. */
 static char *name_for(const char *node)
 {

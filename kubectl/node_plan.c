@@ -88,11 +88,21 @@ static void plan_want(const struct device_card *st, const struct mig_table *tabl
     gpu_card_done(card);
 }
 
-static void plan_card(const struct node_view *v, const struct device_card *st,
-                      const struct mig_table *table, const struct device_want *want,
-                      const struct plan_file *file, struct node_plan *ret)
+/* True when the card has this source since the file's Node has other labels. */
+static bool governs_anew(const struct node_case *c, const struct device_want *want)
 {
-    const struct device_want *now = device_spec_want(&v->device->spec, want->uuid);
+    if (!c->before)
+        return false;
+    const struct device_want *was = device_spec_want(&c->before->result.spec, want->uuid);
+    return !was || !was->has_source || was->source.kind != want->source.kind ||
+           strcmp(was->source.name, want->source.name) != 0;
+}
+
+static void plan_card(const struct node_case *c, const struct device_card *st,
+                      const struct mig_table *table, const struct device_want *want,
+                      struct node_plan *ret)
+{
+    const struct device_want *now = device_spec_want(&c->v->device->spec, want->uuid);
     struct card_plan_view *to = XPUSH(ret->cards, ret->n_cards);
     *to = (struct card_plan_view){
         .uuid = xstrdup(st->uuid),
@@ -100,7 +110,8 @@ static void plan_card(const struct node_view *v, const struct device_card *st,
         .model = xstrdup(st->model),
         .source = xstrdup(want->has_source ? want->source.name : ""),
         .index = st->index,
-        .of_file = want->has_source && plan_file_brings(file, v, &want->source),
+        .of_file = want->has_source &&
+                   (plan_file_brings(c->file, c->v, &want->source) || governs_anew(c, want)),
         .ill = !st->healthy,
         .mode = st->mode,
         .wanted_mode = want->mode,
@@ -112,15 +123,16 @@ static void plan_card(const struct node_view *v, const struct device_card *st,
     ret->cards_change |= to->fate == FATE_CHANGES || to->fate == FATE_DRAINS || to->sharing;
 }
 
-static void plan_cards(const struct node_view *v, const struct device_status *st,
-                       const struct plan_file *file, struct node_plan *ret)
+static void plan_cards(const struct node_case *c, const struct device_status *st,
+                       struct node_plan *ret)
 {
+    const struct node_view *v = c->v;
     for (size_t i = 0; i < v->device->n_cards; i++) {
         const char *uuid = v->cards[i].uuid;
         const struct device_want *want = device_spec_want(&v->result.spec, uuid);
         const struct device_card *card = device_status_card(st, uuid);
         if (want && card)
-            plan_card(v, card, v->cards[i].table, want, file, ret);
+            plan_card(c, card, v->cards[i].table, want, ret);
     }
 }
 
@@ -174,34 +186,46 @@ static void judge_alone(const struct node_view *v, const struct resolve_outcome 
     }
 }
 
+/* True when a profile has problems that it had not before the file's Node had other labels. */
+static bool fails_anew(const struct node_case *c, const struct resolve_outcome *o)
+{
+    if (!c->before || o->source.kind != API_SOURCE_PROFILE)
+        return false;
+    const struct resolve_outcome *was = node_view_profile(c->before, o->source.name);
+    for (size_t i = 0; i < o->n_problems; i++)
+        if (!was || !has_problem(was, &o->problems[i]))
+            return true;
+    return false;
+}
+
 /* A standing is of the node as it is: what it says of a change under way is no problem. */
-static void judge_source(const struct node_view *v, const struct resolve_outcome *o, bool of_file,
+static void judge_source(const struct node_case *c, const struct resolve_outcome *o,
                          struct node_plan *ret)
 {
+    bool of_file = plan_file_brings(c->file, c->v, &o->source) || fails_anew(c, o);
     for (size_t i = 0; i < o->n_problems; i++)
         add_problem(o->source.name, o->problems[i].reason, o->problems[i].message,
                     (struct plan_problem){.refused = is_refused(o, &o->problems[i]),
                                           .of_file = of_file},
                     ret);
     if (of_file && has_conflict(o))
-        judge_alone(v, o, ret);
+        judge_alone(c->v, o, ret);
     auto_standing struct standing s = {0};
-    standing_of(v, o, &s);
-    if ((s.phase == PHASE_FAILED && !s.refused) || !v->device->has_status)
+    standing_of(c->v, o, &s);
+    if ((s.phase == PHASE_FAILED && !s.refused) || !c->v->device->has_status)
         add_problem(o->source.name, s.reason, s.message, (struct plan_problem){.of_file = of_file},
                     ret);
 }
 
-void node_plan_make(const struct node_view *v, const struct device_status *st,
-                    const struct plan_file *file, struct node_plan *ret)
+void node_plan_make(const struct node_case *c, const struct device_status *st,
+                    struct node_plan *ret)
 {
+    const struct node_view *v = c->v;
     *ret = (struct node_plan){.name = xstrdup(object_name(v->device_object))};
     auto_spec_draft struct spec_draft draft = {0};
-    plan_cards(v, st, file, ret);
-    for (size_t i = 0; i < v->result.n_outcomes; i++) {
-        const struct resolve_outcome *o = &v->result.outcomes[i];
-        judge_source(v, o, plan_file_brings(file, v, &o->source), ret);
-    }
+    plan_cards(c, st, ret);
+    for (size_t i = 0; i < v->result.n_outcomes; i++)
+        judge_source(c, &v->result.outcomes[i], ret);
     device_spec_draft(v, /* waiting= */ NULL, /* n_waiting= */ 0, &draft);
     ret->changes = ret->cards_change || draft.changed;
 }

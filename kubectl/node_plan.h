@@ -16,7 +16,7 @@
 struct plan_problem {
     char *source, *reason, *message;
     bool refused; /* nothing of this source is done on this node */
-    bool of_file; /* the file brings what the source asks for */
+    bool of_file; /* the file brings what the source asks for, or its Node brings the problem */
 };
 
 struct node_plan {
@@ -29,10 +29,17 @@ struct node_plan {
     bool cards_change; /* its hardware would */
 };
 
-/* Makes the forecast. v was resolved with the file in it, and has Node and Device; st is the status
- * of this Device. *ret is overwritten. */
-void node_plan_make(const struct node_view *v, const struct device_status *st,
-                    const struct plan_file *file, struct node_plan *ret);
+/* The node that a forecast is of. Borrowed. */
+struct node_case {
+    const struct node_view *v; /* resolved with the file in it; it has Node and Device */
+    /* The same with the Node that the cluster has; NULL: the file has none of that name. */
+    const struct node_view *before;
+    const struct plan_file *file;
+};
+
+/* Makes the forecast; st is the status of the node's Device. *ret is overwritten. */
+void node_plan_make(const struct node_case *c, const struct device_status *st,
+                    struct node_plan *ret);
 /* True when something that the file asks of the node cannot be. What is ill or wrong there beside
  * that is shown, and does not count. */
 bool node_plan_refuses(const struct node_plan *p);

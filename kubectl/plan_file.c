@@ -37,12 +37,12 @@ static int check_config(const json_t *doc, struct err *e)
     return layout_check_config(doc, &spec, e);
 }
 
-/* Labels are what a plan reads of a Node. An API server would refuse such a value. */
+/* Judges the values of the labels, which are all that a plan reads of a Node, as an API server does. */
 static int check_node(const json_t *doc, struct err *e)
 {
     const char *key;
     json_t *value;
-    json_t *labels = json_object_get(json_object_get(doc, "metadata"), "labels");
+    json_t *labels = (json_t *)(uintptr_t)JX_AT(doc, "metadata", "labels");
     if (labels && !json_is_object(labels))
         return err_set(e, ERR_INVALID, ".metadata.labels must be an object");
     json_object_foreach(labels, key, value) {
@@ -76,6 +76,32 @@ static const struct kind *kind_of(const char *name)
     return NULL;
 }
 
+/* Copies the members of these keys; null is absent. */
+static void copy_members(const json_t *from, const char *const keys[], json_t *to)
+{
+    for (; *keys; keys++)
+        if (jx_at(from, (const char *const[]){*keys, NULL}))
+            (void)json_object_set(to, *keys, json_object_get(from, *keys));
+}
+
+/* The object with what a plan reads of it: the rest of a large cluster's Nodes takes much memory. */
+static json_t *kept(const json_t *doc, const struct kind *k)
+{
+    static const char *const of_meta[] = {"name",       "uid",
+                                          "labels",     "creationTimestamp",
+                                          "generation", "deletionTimestamp",
+                                          NULL};
+    static const char *const of_all[] = {"apiVersion", "kind", NULL};
+    static const char *const of_ours[] = {"spec", NULL};
+    json_t *meta = json_object();
+    json_t *ret = json_pack("{s:o}", "metadata", meta);
+    copy_members(doc, of_all, ret);
+    copy_members(JX_AT(doc, "metadata"), of_meta, meta);
+    if (k->check != check_node)
+        copy_members(doc, of_ours, ret);
+    return ret;
+}
+
 static json_t *objects_of(const struct plan_file *f, const struct kind *k)
 {
     json_t *objects;
@@ -107,7 +133,7 @@ static int add_object(void *arg, const json_t *doc, struct err *e)
         return err_wrap(e, "%s %s", kind, name);
     if (json_object_get(objects_of(f, k), name))
         return err_set(e, ERR_INVALID, "%s %s is there twice", kind, name);
-    (void)json_object_set(objects_of(f, k), name, (json_t *)(uintptr_t)doc);
+    (void)json_object_set_new(objects_of(f, k), name, kept(doc, k));
     return 0;
 }
 

@@ -18,6 +18,6 @@ typedef int redraw_fn(void *arg, char **ret_text, char **ret_version);
 int redraw_run(const struct command *c, const struct kc_target *t, const char *fields,
                redraw_fn *fn, void *arg);
 
-/* Draws as redraw_run does, whatever changes: one picture begins so many ms after the one before has
+/* Draws as redraw_run does, whatever changes: a picture begins so many ms after the one before has
  * begun, or c->redraw_ms after that has ended, whichever is later. */
 int redraw_each(const struct command *c, int64_t ms, redraw_fn *fn, void *arg);

@@ -135,7 +135,7 @@ static void add_value(struct top_values *v, const struct measure *m, double valu
     *at = isnan(*at) ? value : *at + value;
 }
 
-/* Bytes, watts, seconds and shares alike: what no card has is not shown. */
+/* True for a number that some card can have: of bytes, watts, seconds and shares alike. */
 static bool can_be(double value)
 {
     static const double most = 1e15;

@@ -119,7 +119,7 @@ struct mig_plan {
     struct mig_new create[MIG_MAX_INSTANCES]; /* in the order of creation */
     unsigned n_recut;
     struct mig_recut recut[MIG_MAX_INSTANCES];
-    unsigned steps;           /* that the search took (MIG_WORST_STEPS) */
+    unsigned steps;           /* of the search (MIG_WORST_STEPS) */
     bool undecided;           /* INFEASIBLE: not proven, the search takes too many steps */
     struct mig_wants nearest; /* INFEASIBLE: the nearest layout that is feasible */
     char reason[256];         /* INFEASIBLE: the cause, for a person */
@@ -162,13 +162,13 @@ bool mig_rounds(const struct mig_table *t, const char *name, char *ret);
  *
  * Total: every input gets a verdict, also a state whose instances overlap or lie off the grid.
  * Bounded in time: sixteen times what the worst question about a real card takes, then INFEASIBLE
- * and undecided. When an instance in use has no compute instance marked as in use, all of it counts as
- * in use. */
+ * and undecided. When an instance in use has no compute instance marked as in use, all of it counts
+ * as in use. */
 void mig_plan(const struct mig_table *t, const struct mig_state *now, const struct mig_wants *wants,
               struct mig_plan *ret);
 
-/* The same for a caller that asks many questions: INFEASIBLE comes without `nearest`, and without
- * `reason` unless undecided, which take longer than the search. */
+/* The same without `nearest`, and without `reason` unless undecided, for a caller that asks many
+ * questions: to find these two takes longer than the search. */
 void mig_plan_unexplained(const struct mig_table *t, const struct mig_state *now,
                           const struct mig_wants *wants, struct mig_plan *ret);
 

@@ -35,44 +35,69 @@ static int each_of(const json_t *doc, layout_object_fn *fn, void *arg, struct er
 
 static size_t skip_blanks(const char *text, size_t len, size_t at)
 {
-    while (at < len && strchr(" \t\r\n", text[at]))
+    while (at < len && memchr(" \t\r\n", text[at], 4))
         at++;
     return at;
 }
 
-/* JSON documents, one after the other, as `kubectl label -o json` prints several objects. */
-static int load_json(const char *text, size_t len, json_t *docs, struct err *e)
+/* Parses the JSON document at *at, and moves behind it. *ret NULL: there is none any more. */
+static int next_json(const char *text, size_t len, size_t *at, json_t **ret, struct err *e)
 {
-    for (size_t at = skip_blanks(text, len, 0); at < len; at = skip_blanks(text, len, at)) {
-        size_t n = jx_length(text + at, len - at);
-        json_t *doc;
-        if (n == 0)
-            return err_set(e, ERR_PROTOCOL, "no whole object at byte %zu", at);
-        TRY(jx_parse(text + at, n, /* max_bytes= */ n, &doc, e));
-        (void)json_array_append_new(docs, doc);
-        at += n;
-    }
+    *at = skip_blanks(text, len, *at);
+    *ret = NULL;
+    if (*at == len)
+        return 0;
+    size_t n = jx_length(text + *at, len - *at);
+    if (n == 0)
+        return err_set(e, ERR_INVALID, "no whole object at byte %zu", *at);
+    TRY(jx_parse(text + *at, n, /* max_bytes= */ n, ret, e));
+    *at += n;
     return 0;
 }
 
-/* kubectl takes a text that begins with a brace as JSON where it is, and else as YAML (kubernetes
- * staging/src/k8s.io/apimachinery/pkg/util/yaml/decoder.go, YAMLOrJSONDecoder). */
-static int load(const char *text, size_t len, json_t **ret, struct err *e)
+/* Walks JSON documents, one after the other, as `kubectl label -o json` prints several objects. Each
+ * is dropped before the next is parsed: an object takes up to a hundred times its text. */
+static int each_json(const char *title, const char *text, size_t len, layout_object_fn *fn,
+                     void *arg, size_t *ret_n, struct err *e)
 {
-    size_t begin = skip_blanks(text, len, 0);
-    auto_json json_t *docs = json_array();
-    if (begin < len && text[begin] == '{' && load_json(text, len, docs, /* e= */ NULL) == 0) {
-        *ret = TAKE(docs);
-        return 0;
+    size_t at = 0;
+    for (size_t n = 0;; n++) {
+        auto_json json_t *doc = NULL;
+        int rc = next_json(text, len, &at, &doc, e);
+        if (rc == 0 && doc)
+            rc = each_of(doc, fn, arg, e);
+        if (rc < 0)
+            return err_wrap(e, "%s, document %zu", title, n + 1);
+        *ret_n = n;
+        if (!doc)
+            return 0;
     }
-    return yaml_load_all(text, len, ret, e);
 }
 
-int layout_documents_each(const char *title, const char *text, size_t len, layout_object_fn *fn,
-                          void *arg, size_t *ret_n, struct err *e)
+/* kubectl takes a text that begins with a brace as JSON where it is, and else as YAML (kubernetes
+ * staging/src/k8s.io/apimachinery/pkg/util/yaml/decoder.go, YAMLOrJSONDecoder). One that is too long
+ * for YAML can only be meant as JSON. */
+static bool is_json(const char *text, size_t len)
+{
+    size_t at = skip_blanks(text, len, 0);
+    if (at == len || text[at] != '{')
+        return false;
+    if (len > YAML_MAX_BYTES)
+        return true;
+    for (;;) {
+        auto_json json_t *doc = NULL;
+        if (next_json(text, len, &at, &doc, /* e= */ NULL) < 0)
+            return false;
+        if (!doc)
+            return true;
+    }
+}
+
+static int each_yaml(const char *title, const char *text, size_t len, layout_object_fn *fn,
+                     void *arg, size_t *ret_n, struct err *e)
 {
     auto_json json_t *docs = NULL;
-    if (load(text, len, &docs, e) < 0)
+    if (yaml_load_all(text, len, &docs, e) < 0)
         return err_wrap(e, "%s", title);
     size_t i;
     json_t *doc;
@@ -82,4 +107,10 @@ int layout_documents_each(const char *title, const char *text, size_t len, layou
     }
     *ret_n = json_array_size(docs);
     return 0;
+}
+
+int layout_documents_each(const char *title, const char *text, size_t len, layout_object_fn *fn,
+                          void *arg, size_t *ret_n, struct err *e)
+{
+    return (is_json(text, len) ? each_json : each_yaml)(title, text, len, fn, arg, ret_n, e);
 }

@@ -59,6 +59,16 @@ static void expect_refusal(const char *yaml, const char *error)
     cr_expect(strstr(a.err, error), "got: %s", a.err);
 }
 
+/* The output has this line, and ends so. */
+static void expect_end(const char *yaml, int code, const char *line, const char *end)
+{
+    auto_desk_answer struct desk_answer a = desk_plan(OUTPUT_TEXT, yaml);
+    size_t len = strlen(a.out);
+    cr_expect_eq(a.code, code, "exit code %d: %s", a.code, a.err);
+    cr_expect(strstr(a.out, line), "got:\n%s", a.out);
+    cr_expect(len >= strlen(end) && strcmp(a.out + len - strlen(end), end) == 0, "got:\n%s", a.out);
+}
+
 Test(plan, says_which_partitions_stay_go_and_come)
 {
     desk_node("n1", 2);
@@ -590,6 +600,8 @@ Test(plan, a_node_with_a_label_is_cut_as_the_label_says)
     expect_plan(NODE("n1", "nvidia.com/mig.config: all-3g.40gb"), 2, AS_HALVES);
     expect_plan(WHOLE_NODE("n1", "nvidia.com/mig.config: all-3g.40gb"), 2, AS_HALVES);
     expect_plan(NODE("n1", "rack: a"), 0, "n1  nothing changes\n\nPlan: 0 of 1 nodes change\n");
+    expect_plan("apiVersion: v1\nkind: Node\nmetadata: {name: n1, labels: null}\n", 0,
+                "n1  nothing changes\n\nPlan: 0 of 1 nodes change\n");
 }
 
 Test(plan, a_node_written_by_hand_keeps_its_other_labels_and_a_whole_one_has_none_but_its_own)
@@ -628,6 +640,98 @@ Test(plan, nodes_come_one_after_the_other_as_json)
             "\"all-3g.40gb\"}}}\n",
             i, annotation);
     expect_plan(sb_str(&json), 2, AS_HALVES);
+}
+
+/* What was wrong before the label is not its fault. */
+Test(plan, a_label_that_moves_a_node_under_a_profile_that_cannot_be_there_cannot_be)
+{
+    desk_node("n1", 1);
+    desk_create(&resource_gpuprofiles,
+                PROFILE("p", "{nodeSelector: {matchLabels: {x: a}}, " CUT("7g.80gb: 2") "}"));
+    expect_end(NODE("n1", "x: a"), 1, "  cannot be: p: Infeasible: ",
+               "Plan: 0 of 1 nodes change, 1 node cannot be as asked\n");
+    desk_create(&resource_gpuprofiles, OF_POOL("q", "a"));
+    expect_end(NODE("n1", "x: a"), 1, "  cannot be: q: Conflict: ", "cannot be as asked\n");
+    desk_patch(&resource_nodes, "n1", NULL, "{metadata: {labels: {x: a, pool: b}}}");
+    expect_end(NODE("n1", "rack: a"), 0, "  note: p: Infeasible: ", "Plan: 0 of 1 nodes change\n");
+}
+
+Test(plan, a_label_taken_away_that_leaves_a_node_to_a_profile_that_cannot_be_there_cannot_be)
+{
+    desk_node("n1", 1);
+    desk_create(&resource_gpuprofiles, PROFILE("p", "{" MIG("7g.80gb: 2") "}"));
+    desk_patch(&resource_nodes, "n1", NULL,
+               "{metadata: {labels: {nvidia.com/mig.config: all-disabled}}}");
+    expect_end(WHOLE_NODE("n1", "nvidia.com/mig.config: all-disabled, rack: a"), 2,
+               "  note: p: Overridden: ", "1 of them in Device.spec only\n");
+    expect_end(WHOLE_NODE("n1", "rack: a"), 1,
+               "  cannot be: p: Infeasible: ", "1 node cannot be as asked\n");
+}
+
+#define CONFIG(name, alias, spec)                                                                  \
+    "apiVersion: gpu.cleave.dev/v1alpha1\nkind: MIGConfig\nmetadata: {name: " name                 \
+    "}\nspec: {aliases: [" alias "], devices: [{migEnabled: true, migDevices: {" spec "}}]}\n"
+
+/* c0 would be new, and c2 is younger than c1. */
+Test(plan, an_alias_belongs_to_the_config_that_the_cluster_had_first)
+{
+    desk_node("n1", 1);
+    desk_create(&resource_migconfigs, CONFIG("c1", "half", "3g.40gb: 2"));
+    const char *label = NODE("n1", "nvidia.com/mig.config: half");
+    auto_free char *both = xasprintf("%s---\n%s", label, CONFIG("c0", "half", "7g.80gb: 1"));
+    expect_end(both, 2, "    comes   3g.40gb@0, 3g.40gb@4\n", "2 parts come\n");
+    desk_create(&resource_migconfigs, CONFIG("c2", "other", "7g.80gb: 1"));
+    auto_free char *younger = xasprintf("%s---\n%s", label, CONFIG("c2", "half", "7g.80gb: 1"));
+    expect_end(younger, 2, "    comes   3g.40gb@0, 3g.40gb@4\n", "2 parts come\n");
+}
+
+/* --- Memory --- */
+
+static size_t pieces, most_pieces;
+
+static void *count_piece(size_t bytes)
+{
+    pieces++;
+    most_pieces = most_pieces > pieces ? most_pieces : pieces;
+    return malloc(bytes);
+}
+
+static void drop_piece(void *piece)
+{
+    pieces -= piece != NULL;
+    free(piece);
+}
+
+Test(plan, of_a_long_file_only_what_a_plan_reads_is_kept)
+{
+    enum { NODES = 2000, OTHERS = 100, PIECES_OF_A_NODE = 40 };
+    auto_sb struct sb others = SB_INIT(3 * OTHERS);
+    auto_sb struct sb json = SB_INIT(NODES * (3 * OTHERS + 300));
+    desk_node("n1", 1);
+    for (unsigned i = 0; i < OTHERS; i++)
+        sb_add(&others, i ? ",{}" : "{}");
+    for (unsigned i = 1; i <= NODES; i++)
+        sb_addf(&json,
+                "{\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {\"name\": \"n%u\","
+                " \"uid\": \"u\", \"labels\": {\"nvidia.com/mig.config\": \"all-3g.40gb\"}},"
+                " \"status\": {\"images\": [%s]}}\n",
+                i, sb_str(&others));
+    json_set_alloc_funcs(count_piece, drop_piece);
+    expect_plan(sb_str(&json), 2, AS_HALVES);
+    json_set_alloc_funcs(malloc, free);
+    cr_expect_leq(most_pieces, NODES * PIECES_OF_A_NODE, "%zu pieces", most_pieces);
+}
+
+Test(plan, of_a_file_too_long_for_yaml_the_error_is_that_of_json)
+{
+    auto_sb struct sb json = SB_INIT(YAML_MAX_BYTES + 100);
+    desk_node("n1", 1);
+    sb_add(
+        &json,
+        "{\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {\"name\": \"n1\"}}{\"a\": b}");
+    while (json.len <= YAML_MAX_BYTES)
+        sb_add_char(&json, ' ');
+    expect_refusal(sb_str(&json), "plan.yaml, document 2: JSON line 1, column 7");
 }
 
 Test(plan, a_label_that_names_no_layout_cannot_be)

@@ -124,6 +124,9 @@ Test(sparing_parser, a_member_that_nobody_reads_is_left_out)
         "{\"status\":{\"in\":{\"labels\":{\"a\":\"b\"}}}}",
         "{\"status\":{\"labels\":{\"models\":[{\"n\":1}]},\"x\":1}}",
         "{\"status\":{\"models\":[{\"labels\":{}}],\"x\":1}}",
+        "{\"status\":{\"x\\\"labels\":{\"a\":\"b\"},\"labels\":{\"a\":\"b\"}}}",
+        /* As it would be if another member's text could stand for what is spared. */
+        "{\"status\":{\"in\":{\"labels\":{\"a\":1}},\"labels\":\"\\u0001spared\\u0001\"}}",
         "{\"status\":7}",
         "{}",
     };

@@ -185,6 +185,15 @@ Test(yaml, finds_words_that_kubectl_reads_as_booleans)
     expect_words("a: [", NULL); /* no YAML: yaml_load_all says so */
 }
 
+/* Without a bound on the depth this takes hours. */
+Test(yaml, looks_for_words_no_deeper_than_is_read, .timeout = 20)
+{
+    auto_free char *text = xmalloc(YAML_MAX_BYTES + 1);
+    memset(text, '[', YAML_MAX_BYTES);
+    text[YAML_MAX_BYTES] = '\0';
+    expect_words(text, NULL);
+}
+
 Test(yaml, bounds_the_length)
 {
     size_t len = YAML_MAX_BYTES + 1;
