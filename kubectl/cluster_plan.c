@@ -105,13 +105,16 @@ static bool is_concerned(const struct walk *w, const struct node_view *v)
     return false;
 }
 
+/* Plans a node, beside what it was before the file's Node took the place of the cluster's. */
 static void plan_node(const struct walk *w, const struct node_view *v,
                       const struct device_status *st, struct node_plan *ret)
 {
+    const char *name = object_name(v->device_object);
     auto_node_view struct node_view before = {0};
     struct caches caches = w->all->caches;
     caches.nodes = w->nodes_before;
-    node_view_read(&caches, object_name(v->device_object), &before);
+    if (json_object_get(w->file->nodes, name))
+        node_view_read(&caches, name, &before);
     node_plan_make(&(struct node_case){v, before.node ? &before : NULL, w->file}, st, ret);
 }
 
