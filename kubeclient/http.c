@@ -40,6 +40,7 @@ static struct kc_http *http_of(struct kc *c)
 /* The parts of a call that are the same in all its tries. */
 struct request {
     const char *method, *path, *body, *content_type;
+    const char *accept; /* NULL: JSON */
     transport_body_fn *on_body;
     void *arg;
     bool is_watch;
@@ -82,6 +83,7 @@ static void prepare(struct exchange *x, const struct request *r)
     x->path = r->path;
     x->body = r->body;
     x->content_type = r->content_type;
+    x->accept = r->accept;
     x->on_body = r->on_body;
     x->arg = r->arg;
 }
@@ -268,6 +270,11 @@ static int http_remove(struct kc *c, struct scope *s, const struct kc_target *t,
 
 /* ---- list ---- */
 
+/* What API servers make of any list on demand (kubernetes docs, "Metadata only": PartialObjectMetadata);
+ * another server may answer with the whole objects. */
+#define METADATA_ONLY                                                                              \
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"
+
 /* The state of a list call from page to page. */
 struct listing {
     const struct kc_target *t;
@@ -341,7 +348,11 @@ static int next_page(struct kc_http *h, struct scope *parent, struct listing *l,
     l->pages++;
     auto_sb struct sb path = SB_INIT(URL_MAX_BYTES);
     TRY(list_path(l->t, l->o, l->more, &path, e));
-    struct request r = {.method = "GET", .path = sb_str(&path), .on_body = decode_page, .arg = l};
+    struct request r = {.method = "GET",
+                        .path = sb_str(&path),
+                        .accept = l->o->metadata_only ? METADATA_ONLY : NULL,
+                        .on_body = decode_page,
+                        .arg = l};
     auto_free char *version = NULL;
     auto_free char *more = NULL;
     int rc = send_request(h, s, &r, e);

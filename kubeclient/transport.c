@@ -172,7 +172,7 @@ static void set_headers(struct call *c, const struct transport *t)
 {
     CURL *easy = c->easy;
     auto_free char *bearer = c->x->token ? xasprintf("Bearer %s", c->x->token) : NULL;
-    add_header(c, "Accept", "application/json");
+    add_header(c, "Accept", c->x->accept ? c->x->accept : "application/json");
     add_header(c, "Authorization", bearer);
     add_header(c, "Host", t->way.connect_to ? t->way.authority : NULL);
     add_header(c, "Content-Type", c->x->content_type);

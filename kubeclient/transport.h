@@ -22,6 +22,7 @@ typedef int transport_body_fn(void *arg, const char *data, size_t len, struct er
 struct exchange {
     const char *method, *path;       /* path with its query, escaped */
     const char *body, *content_type; /* NULL: no body */
+    const char *accept;              /* NULL: JSON */
     transport_body_fn *on_body;
     void *arg;
 

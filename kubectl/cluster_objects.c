@@ -45,16 +45,23 @@ static int list_one(void *arg, const json_t *obj, struct err *e)
     return cluster_objects_put(l->into, l->type, obj, e);
 }
 
+static int read_kind(struct cluster_objects *all, struct kc *kc, struct scope *s, const char *ns,
+                     const struct kc_list_opts *o, const struct listing *l, const char *without,
+                     struct err *e)
+{
+    auto_err struct err why = {0};
+    const struct kc_target t = {.res = l->type->resource, .ns = ns};
+    int rc =
+        kc_list_each(kc, s, &t, o, list_one, (void *)(uintptr_t)l, /* ret_version= */ NULL, &why);
+    return unread_note(&all->unread, rc, l->type->resource->plural, without, &why, e);
+}
+
 int cluster_objects_read_in(struct cluster_objects *all, struct kc *kc, struct scope *s,
                             const char *ns, const struct object_type *type, struct store *into,
                             const char *without, struct err *e)
 {
-    auto_err struct err why = {0};
-    struct listing l = {type, into};
-    const struct kc_target t = {.res = type->resource, .ns = ns};
     const struct kc_list_opts o = {.resource_version = "0"};
-    int rc = kc_list_each(kc, s, &t, &o, list_one, &l, /* ret_version= */ NULL, &why);
-    return unread_note(&all->unread, rc, type->resource->plural, without, &why, e);
+    return read_kind(all, kc, s, ns, &o, &(struct listing){type, into}, without, e);
 }
 
 int cluster_objects_read(struct cluster_objects *all, struct kc *kc, struct scope *s,
@@ -62,6 +69,14 @@ int cluster_objects_read(struct cluster_objects *all, struct kc *kc, struct scop
                          struct err *e)
 {
     return cluster_objects_read_in(all, kc, s, /* ns= */ NULL, type, into, without, e);
+}
+
+int cluster_objects_read_metadata(struct cluster_objects *all, struct kc *kc, struct scope *s,
+                                  const struct object_type *type, struct store *into, struct err *e)
+{
+    const struct kc_list_opts o = {.resource_version = "0", .metadata_only = true};
+    return read_kind(all, kc, s, /* ns= */ NULL, &o, &(struct listing){type, into},
+                     /* without= */ NULL, e);
 }
 
 struct device_walk {

@@ -31,6 +31,10 @@ int cluster_objects_read(struct cluster_objects *all, struct kc *kc, struct scop
 int cluster_objects_read_in(struct cluster_objects *all, struct kc *kc, struct scope *s,
                             const char *ns, const struct object_type *type, struct store *into,
                             const char *without, struct err *e) MUST_CHECK;
+/* The same of objects of which the metadata alone is read. */
+int cluster_objects_read_metadata(struct cluster_objects *all, struct kc *kc, struct scope *s,
+                                  const struct object_type *type, struct store *into,
+                                  struct err *e) MUST_CHECK;
 /* Puts an object in place of the one of its name. */
 int cluster_objects_put(struct store *into, const struct object_type *type, const json_t *obj,
                         struct err *e) MUST_CHECK;

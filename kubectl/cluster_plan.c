@@ -228,7 +228,7 @@ static int put_file(struct walk *w, struct kc *kc, struct scope *s, struct err *
 
 static int read_inputs(struct kc *kc, struct scope *s, struct cluster_objects *all, struct err *e)
 {
-    TRY(cluster_objects_read(all, kc, s, &records_node_type, all->caches.nodes, NULL, e));
+    TRY(cluster_objects_read_metadata(all, kc, s, &records_node_type, all->caches.nodes, e));
     TRY(cluster_objects_read(
         all, kc, s, &records_profile_type, all->caches.profiles,
         "profiles that override or conflict with those of the file are not seen", e));

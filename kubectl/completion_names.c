@@ -48,6 +48,7 @@ void completion_names(struct kc *kc, struct scope *s, enum completion_kind kind,
     struct names names = {.with = with, .out = ret};
     const struct kc_target t = {.res = kinds[kind], .ns = is_pod ? ns : NULL};
     const struct kc_list_opts o = {.resource_version = "0",
+                                   .metadata_only = true,
                                    .fields = is_pod ? "status.phase=Pending" : NULL};
     int rc = kc_list_each(kc, s, &t, &o, see, &names, /* ret_version= */ NULL, &why);
     (void)rc; /* the names that came before an error are names all the same */

@@ -40,21 +40,41 @@ def own_status(status, i):
     return json.loads(text)
 
 
-def make_fleet(stack, status):
+def kubelet_status():
+    """What a kubelet says of its node, in the length that it has: 50 images, each by digest and tag (--node-status-max-images)."""
+    kinds = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
+    images = [{"names": [f"registry.example/team/app-{i}@sha256:{i:064x}", f"registry.example/team/app-{i}:v1.{i}"], "sizeBytes": 10**8 + i} for i in range(50)]
+    amounts = {"cpu": "192", "memory": "2113487416Ki", "pods": "110", "ephemeral-storage": "3749652Mi", "hugepages-1Gi": "0", "hugepages-2Mi": "0"}
+    now = "2026-01-01T00:00:00Z"
+    return {
+        "capacity": amounts, "allocatable": amounts, "images": images,
+        "conditions": [{"type": k, "status": "True" if k == "Ready" else "False", "reason": f"KubeletHas{k}", "message": f"kubelet has {k} to tell of",
+                        "lastHeartbeatTime": now, "lastTransitionTime": now} for k in kinds],
+    }
+
+
+def make_fleet(stack, status, of_node=None):
+    """of_node: the status of each Node; without it they are bare."""
     def make(api, i):
         name = f"node-{i:05d}"
         api.call("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {
             "name": name, "labels": {"pool": "bench", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}}})
+        if of_node:
+            api.merge(f"/api/v1/nodes/{name}/status", {"status": of_node})
         api.call("POST", f"{GROUP}/devices", {"apiVersion": "gpu.cleave.dev/v1alpha1", "kind": "Device", "metadata": {"name": name}})
         api.merge(f"{GROUP}/devices/{name}/status", {"status": own_status(status, i)})
 
     in_parallel(NODES, make)(stack.api)
 
 
-def read_lists(stack):
+METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+
+def read_lists(stack, of_nodes="application/json"):
     """The same lists, read to nowhere by curl: what the API server itself takes. For agents named curl it indents its JSON, to twice the length."""
     begin = time.monotonic()
-    for path in ("/api/v1/nodes", f"{GROUP}/devices"):
+    for path, accept in (("/api/v1/nodes", of_nodes), (f"{GROUP}/devices", "application/json")):
         subprocess.run(["curl", "-sf", "-A", "bench", "--cacert", stack.dir / "kube/certs/apiserver.crt", "-H", f"Authorization: Bearer {stack.api.token}",
+                        "-H", f"Accept: {accept}",
                         "-o", "/dev/null", f"https://{stack.api.host}:{stack.api.port}{path}?resourceVersion=0"], check=True)
     return time.monotonic() - begin

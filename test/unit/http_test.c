@@ -166,6 +166,22 @@ Test(http, pages_of_a_list_are_followed_to_the_end)
                   "metadata.name%3Dx&limit=2&continue=c%261");
 }
 
+Test(http, of_a_list_the_metadata_alone_is_asked_for)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    auto_json json_t *list = NULL;
+    api_server_add_json(r.srv, NULL, NULL,
+                        "{\"kind\":\"PartialObjectMetadataList\",\"metadata\":{\"resourceVersion\":"
+                        "\"40\"},\"items\":[{\"metadata\":{\"name\":\"x\"}}]}");
+    struct kc_list_opts o = {.metadata_only = true};
+    cr_assert_eq(kc_list(r.kc, r.s, &all_devices, &o, &list, &e), 0, "%s", e.msg);
+    cr_expect_eq(json_array_size(json_object_get(list, "items")), 1);
+    expect_header(&r, 0, "Accept",
+                  "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, "
+                  "application/json");
+}
+
 Test(http, list_beyond_the_bound_is_too_large)
 {
     auto_rig struct rig r = rig_new(&(struct kc_http_opts){.max_list_bytes = 50});
