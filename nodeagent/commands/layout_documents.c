@@ -33,9 +33,14 @@ static int each_of(const json_t *doc, layout_object_fn *fn, void *arg, struct er
     return 0;
 }
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 static size_t skip_blanks(const char *text, size_t len, size_t at)
 {
-    while (at < len && memchr(" \t\r\n", text[at], 4))
+    while (at < len && is_blank(text[at]))
         at++;
     return at;
 }
