@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kubectl/cluster_objects.h"
 
+#include <assert.h>
 #include <string.h>
-
-#include "kubectl/read_ahead.h"
 
 void cluster_objects_init(struct cluster_objects *all)
 {
@@ -21,6 +20,7 @@ void cluster_objects_done(struct cluster_objects *all)
     (void)store_free(all->caches.configs);
     unread_done(&all->unread);
     free(all->devices_version);
+    (void)read_ahead_free(all->devices);
     *all = (struct cluster_objects){0};
 }
 
@@ -107,17 +107,27 @@ static int walk_one(void *arg, const json_t *obj, struct err *e)
     return rc;
 }
 
-int cluster_objects_each_device(struct cluster_objects *all, struct kc *kc, struct scope *s,
-                                cluster_device_fn *fn, void *arg, struct err *e)
+int cluster_objects_begin_devices(struct cluster_objects *all, struct kc *kc, struct scope *s,
+                                  struct err *e)
 {
     static const char *const models[] = {"status", "models", NULL};
     /* Labels for the Node, which the controller alone reads. */
     static const char *const labels[] = {"status", "labels", NULL};
-    struct device_walk w = {all, fn, arg};
     const struct kc_target t = {.res = records_device_type.resource};
     const struct kc_list_opts o = {.resource_version = "0", .shared = models, .without = labels};
+    assert(!all->devices);
+    return read_ahead_begin(kc, s, &t, &o, &all->devices, e);
+}
+
+int cluster_objects_each_device(struct cluster_objects *all, struct kc *kc, struct scope *s,
+                                cluster_device_fn *fn, void *arg, struct err *e)
+{
+    struct device_walk w = {all, fn, arg};
     char *version = NULL;
-    TRY(read_ahead_each(kc, s, &t, &o, walk_one, &w, &version, e));
+    if (!all->devices)
+        TRY(cluster_objects_begin_devices(all, kc, s, e));
+    auto_read_ahead struct read_ahead *list = TAKE(all->devices);
+    TRY(read_ahead_each(list, walk_one, &w, &version, e));
     free(all->devices_version);
     all->devices_version = version;
     return 0;

@@ -4,6 +4,7 @@
 #include "base/scope.h"
 
 #include "kubeclient/client.h"
+#include "kubectl/read_ahead.h"
 #include "kubectl/unread.h"
 #include "reconcilers/node_view.h"
 
@@ -15,7 +16,8 @@
 struct cluster_objects {
     struct caches caches; /* Nodes, GPUProfiles, MIGConfigs; of Devices the one that is looked at */
     struct unread unread;
-    char *devices_version; /* of the list of Devices; NULL: they were not read */
+    char *devices_version;      /* of the list of Devices; NULL: they were not read */
+    struct read_ahead *devices; /* the list, where its reading has begun */
 };
 
 void cluster_objects_init(struct cluster_objects *all);
@@ -47,6 +49,10 @@ struct found_device {
     const char *why;
 };
 typedef int cluster_device_fn(void *arg, const struct found_device *device, struct err *e);
+/* Begins to read the Devices, whose beginning an API server takes half a second to find in a large
+ * cluster: the others may be read meanwhile. */
+int cluster_objects_begin_devices(struct cluster_objects *all, struct kc *kc, struct scope *s,
+                                  struct err *e) MUST_CHECK;
 /* Lists the Devices, and keeps none: a large cluster's do not fit in a small memory. They come from
  * the API server's cache, as controllers read them, in one answer: its beginning is read while an
  * API server from 1.33 on still writes it. Between pages both would wait for each other. */

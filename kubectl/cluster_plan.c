@@ -279,6 +279,7 @@ static int make(struct kc *kc, struct scope *s, const struct plan_file *file,
 {
     auto_cluster_objects struct cluster_objects all = {0};
     cluster_objects_init(&all);
+    TRY(cluster_objects_begin_devices(&all, kc, s, e));
     TRY(read_inputs(kc, s, &all, e));
     struct walk w = {.all = &all, .nodes_before = store_new(), .file = file, .ret = ret};
     int rc = plan_all(&w, kc, s, e);

@@ -56,7 +56,10 @@ static void read_a_list(struct kc *kc, struct scope *s, int most)
     auto_free char *version = NULL;
     struct looking l = {.most = most};
     const struct kc_target t = {.res = &resource_devices};
-    int rc = read_ahead_each(kc, s, &t, &(struct kc_list_opts){0}, look, &l, &version, &e);
+    auto_read_ahead struct read_ahead *a = NULL;
+    int rc = read_ahead_begin(kc, s, &t, &(struct kc_list_opts){0}, &a, &e);
+    assert(rc == 0);
+    rc = read_ahead_each(a, look, &l, &version, &e);
     assert(most ? rc == -ERR_CANCELED && l.seen == most : rc == 0 && l.seen == OBJECTS);
     (void)rc;
 }

@@ -43,8 +43,9 @@ static int read_nodes(struct seen *s, struct err *e)
 {
     const struct kc_target t = {.res = &resource_nodes};
     auto_scope struct scope *scope = scope_new(NULL, -1);
-    return read_ahead_each(desk_kc, scope, &t, &(struct kc_list_opts){0}, see, s,
-                           /* ret_version= */ NULL, e);
+    auto_read_ahead struct read_ahead *a = NULL;
+    TRY(read_ahead_begin(desk_kc, scope, &t, &(struct kc_list_opts){0}, &a, e));
+    return read_ahead_each(a, see, s, /* ret_version= */ NULL, e);
 }
 
 Test(read_ahead, every_object_is_seen_in_order)
@@ -54,6 +55,17 @@ Test(read_ahead, every_object_is_seen_in_order)
     make_nodes();
     cr_assert_eq(read_nodes(&s, &e), 0, "%s", err_msg(&e));
     cr_expect_eq(s.n, NODES);
+}
+
+Test(read_ahead, a_list_that_nobody_looks_at_ends_all_the_same)
+{
+    auto_err struct err e = {0};
+    const struct kc_target t = {.res = &resource_nodes};
+    auto_scope struct scope *scope = scope_new(NULL, -1);
+    auto_read_ahead struct read_ahead *a = NULL;
+    make_nodes();
+    cr_assert_eq(read_ahead_begin(desk_kc, scope, &t, &(struct kc_list_opts){0}, &a, &e), 0, "%s",
+                 err_msg(&e));
 }
 
 Test(read_ahead, an_empty_list_is_one)
