@@ -21,8 +21,8 @@ struct option_def {
     /* Target of a value; holds the default. For a switch, if not NULL: "true" or "false" when the
      * flag was given. */
     const char **text;
-    /* Of a switch: its target; NULL: `text` is. Of a value: set when the flag was given, and a
-     * second one is an error; NULL: the last one counts. */
+    /* The target of a switch; NULL: `text` is. A flag with a value sets it as well, and may be given
+     * once then; NULL: the last one counts. */
     bool *on;
 };
 

@@ -55,8 +55,8 @@ struct kc_list_opts {
     /* The path to a list in each object that is mostly the same, NULL-terminated: such objects may
      * share it, and their references are counted by one thread. NULL: none. */
     const char *const *shared;
-    /* Of each object its metadata alone, and the kind PartialObjectMetadata: of Nodes and Pods a
-     * tenth. A model of an API server gives all. */
+    /* The metadata of each object is all that is wanted: it comes as a PartialObjectMetadata, without
+     * spec and status. A model of an API server gives whole objects. */
     bool metadata_only;
     /* The path to a list or object in each that nobody reads: it is left out. NULL: none. */
     const char *const *without;

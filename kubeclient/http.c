@@ -270,8 +270,9 @@ static int http_remove(struct kc *c, struct scope *s, const struct kc_target *t,
 
 /* ---- list ---- */
 
-/* What API servers make of any list on demand (kubernetes docs, "Metadata only": PartialObjectMetadata);
- * another server may answer with the whole objects. */
+/* The type of a list without spec and status, which API servers make of any list (kubernetes
+ * staging/src/k8s.io/apimachinery/pkg/apis/meta/v1, PartialObjectMetadataList); another server may
+ * answer with whole objects. */
 #define METADATA_ONLY                                                                              \
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"
 

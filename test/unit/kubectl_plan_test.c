@@ -642,7 +642,7 @@ Test(plan, nodes_come_one_after_the_other_as_json)
     expect_plan(sb_str(&json), 2, AS_HALVES);
 }
 
-/* What was wrong before the label is not its fault. */
+/* A label is not to blame for what was wrong before it. */
 Test(plan, a_label_that_moves_a_node_under_a_profile_that_cannot_be_there_cannot_be)
 {
     desk_node("n1", 1);

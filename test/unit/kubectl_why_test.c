@@ -258,7 +258,8 @@ Test(why, where_a_label_governs_the_card_the_commands_make_a_layout_for_it)
     cr_expect_str_eq(JX_STR_AT(label, "config", "kind"), "MIGConfig");
 }
 
-/* Of a node whose name is too long for the label's value. Caller frees. */
+/* The name of the MIGConfig that why makes for a node whose own is too long for a label's value.
+ * Caller frees. */
 static char *config_name_for(const char *node)
 {
     desk_node(node, 1);

@@ -1113,7 +1113,7 @@ Test(node_status, a_card_that_nobody_shares_says_nothing_of_replicas)
     expect_replicas(&n, 0, 0);
 }
 
-/* Where the controller publishes the resources, no agent runs the daemons of MPS. */
+/* No agent runs the daemons of MPS where the controller publishes the resources. */
 Test(node_status, a_card_whose_sharing_is_refused_says_nothing_of_replicas)
 {
     struct node n;
